@@ -23,7 +23,7 @@ examples:
   python -m codegen check released/specs specs                  fail if the specs changed incompatibly
 
 A spec describes one message in Kafka's schema language; Apache Kafka's own specs compile without changes.
-The package needs attrs and the standard library. docs/codegen.md has a tutorial.
+The package needs the standard library only. docs/codegen.md has a tutorial.
 
 exit codes: 0 success, 1 an invalid spec, an outdated package or an incompatible change, 2 wrong usage
 """

@@ -19,7 +19,9 @@ class AttributePlan:
 
     name: str
     annotation: str
-    definition: str
+    default: str
+    parameter: str
+    assigned: str
     about: str
 
 
@@ -35,11 +37,6 @@ class ClassPlan:
     collection: str
     #: (attribute, class) of the values that plain dicts and JSON cannot represent.
     converted: tuple[tuple[str, str], ...]
-
-    @property
-    def has_collections(self) -> bool:
-        """Whether a list that is passed in becomes a collection."""
-        return any("converter=" in attribute.definition for attribute in self.attributes)
 
     @property
     def key_parameters(self) -> str:
@@ -82,7 +79,9 @@ def _plan_attribute(field: FieldSpec, collections: dict[str, str]) -> AttributeP
     return AttributePlan(
         name=attribute_name(field.name),
         annotation=annotation(field, collections),
-        definition=_definition(field, collections),
+        default=_field_default(field, collections),
+        parameter=_parameter(field, collections),
+        assigned=_assigned(field, collections),
         about=_about(field),
     )
 
@@ -138,20 +137,29 @@ def default_expression(field: FieldSpec, collections: dict[str, str]) -> str:
     return 'b""'
 
 
-def _definition(field: FieldSpec, collections: dict[str, str]) -> str:
+def _field_default(field: FieldSpec, collections: dict[str, str]) -> str:
+    """The default in the class's ``FIELDS``: a value, or the class that makes a new one."""
     default = default_expression(field, collections)
-    if default == "[]":
-        arguments = "factory=list"
-    elif default.endswith("()"):
-        arguments = f"factory={default[:-2]}"
-    else:
-        arguments = f"default={default}"
+    return "list" if default == "[]" else default.removesuffix("()")
+
+
+def _parameter(field: FieldSpec, collections: dict[str, str]) -> str:
+    """Annotation and default of the field's parameter."""
+    default = default_expression(field, collections)
+    if field.type.is_array and field.type.name in collections:
+        elements = f"Iterable[{class_name(field.type.name)}] | None"
+        return f"{elements} = {'None' if default == 'None' else '()'}"
+    return f"{annotation(field, collections)} = {'NEW' if default.endswith(('[]', '()')) else default}"
+
+
+def _assigned(field: FieldSpec, collections: dict[str, str]) -> str:
+    """What ``__init__`` assigns to the attribute."""
+    name, default = attribute_name(field.name), default_expression(field, collections)
     if field.type.is_array and (collection := collections.get(field.type.name)):
         # A null that no version allows is refused by encoding, as for every other field.
-        arguments += f", converter=attrs.converters.optional({collection})"
-    elif arguments.startswith("default="):
-        return default
-    return f"attrs.field({arguments})"
+        ignored = "" if may_be_null(field) else "  # type: ignore[assignment]"
+        return f"None if {name} is None else {collection}({name}){ignored}"
+    return f"{default} if {name} is NEW else {name}" if default.endswith(("[]", "()")) else name
 
 
 def _about(field: FieldSpec) -> str:

@@ -21,7 +21,7 @@ _WORDS = re.compile(
 _TAKEN_BY_CLASSES = frozenset(
     [
         *("size", "zero_copy_size", "encode", "encode_into", "decode", "unknown_tagged_fields"),
-        *("to_dict", "from_dict", "to_json", "from_json", "self", "cls", "attrs"),
+        *("to_dict", "from_dict", "to_json", "from_json", "self", "cls"),
         *("int", "str", "bool", "bytes", "float", "list", "dict", "tuple", "type", "range", "classmethod"),
     ]
 )
@@ -30,7 +30,7 @@ _TAKEN_BY_CLASSES = frozenset(
 _TAKEN_BY_FUNCTIONS = frozenset(
     [
         *("item", "buffer", "position", "end", "at", "length", "stop", "size", "data", "present", "total"),
-        *("items", "count", "element", "tag", "tag_count", "tag_end", "unknown", "gather", "error", "attrs"),
+        *("items", "count", "element", "tag", "tag_count", "tag_end", "unknown", "gather", "error"),
         *("byte", "repeat"),
     ]
 )
@@ -46,6 +46,7 @@ _TAKEN_BY_MODULES = frozenset(
             "EncodeError",
             "CodecError",
             "Gather",
+            "Iterable",
             "Struct",
             "UUID",
         ),

@@ -38,7 +38,7 @@ _WIRE_NAMES = tuple(
     sorted(
         {
             *re.findall(r"^(?:def|class) ([A-Za-z]\w*)", _WIRE, re.M),
-            *re.findall(r"^([A-Z]\w*) = ", _WIRE, re.M),
+            *re.findall(r"^([A-Z]\w*)(?:: Any)? = ", _WIRE, re.M),
         }
     )
 )
@@ -46,6 +46,7 @@ _WIRE_NAMES = tuple(
 _EACH = "        for item in "
 #: Other lines that a generated module needs only if it uses a name.
 _OPTIONAL = (
+    ("Iterable", "from collections.abc import Iterable\n"),
     ("UUID", "from uuid import UUID\n"),
     ("Any", "Any, "),
     ("KeyedList", "from ._keyed import KeyedList\n"),

@@ -20,7 +20,7 @@ _PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer.runtime"
 class BuildInfo:
     """The result of ``build_info()``."""
 
-    #: Version of the package; ``not installed`` if it runs from its sources.
+    #: Version of the package.
     version: str
     #: The kernel in use: ``native`` (compiled) or ``pure``.
     kernel: str

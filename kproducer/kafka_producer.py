@@ -22,8 +22,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.bulk.bulk_sender import BulkSender
 from kproducer.bulk.send_many_input import SendManyInput
@@ -103,7 +101,7 @@ class KafkaProducer:
 
     def _start(self, config: ProducerConfig, clock: Clock) -> None:
         if not config.client_id:
-            config = attrs.evolve(config, client_id=f"kproducer-{next(_client_numbers)}")
+            config = config.evolve(client_id=f"kproducer-{next(_client_numbers)}")
         interceptors = ProducerInterceptors(config.interceptors)
         user_objects = [interceptors.close]
         for serializer in (config.key_serializer, config.value_serializer):

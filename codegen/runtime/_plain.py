@@ -1,6 +1,6 @@
 """Messages as plain dicts, as JSON, and as short text: for logs, tests and tools.
 
-Copied into every generated package. Works from the attributes of the classes and from their ``CONVERTED``
+Copied into every generated package. Works from the ``FIELDS`` of the classes and from their ``CONVERTED``
 tables, and costs nothing until it is used.
 """
 
@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 import json
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
-
-import attrs
 
 from ._wire import DecodeError, byte_length
 
@@ -31,7 +28,8 @@ class Plain:
 
     __slots__ = ()
 
-    __attrs_attrs__: ClassVar[Any]
+    #: Field names to defaults. A class makes a new default for each message.
+    FIELDS: ClassVar[dict[str, Any]] = {}
 
     #: Fields whose values need a conversion for JSON: UUID, bytes and float, and structs by their class.
     CONVERTED: ClassVar[dict[str, type[Any]]] = {}
@@ -73,16 +71,20 @@ class Plain:
             raise failure from None
         return cls.from_dict(values)
 
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return [getattr(self, name) for name in self.FIELDS] == [getattr(other, name) for name in self.FIELDS]
+
     def __repr__(self) -> str:
         """The fields that differ from their defaults; long texts and lists are cut, bytes only counted."""
         parts = []
-        for attribute in attrs.fields(type(self)):
-            value = getattr(self, attribute.name)
-            default = attribute.default
-            if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
-                default = default.factory()
+        for name, default in self.FIELDS.items():
+            value = getattr(self, name)
+            if isinstance(default, type):
+                default = default()
             if value != default or type(value) is not type(default):
-                parts.append(f"{attribute.name}={_short(value)}")
+                parts.append(f"{name}={_short(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
@@ -104,8 +106,7 @@ def _short(value: Any) -> str:
 def _to_dict(item: Any) -> dict[str, Any]:
     converted = item.CONVERTED
     values: dict[str, Any] = {}
-    for attribute in attrs.fields(type(item)):
-        name = attribute.name
+    for name in item.FIELDS:
         value = getattr(item, name)
         if name == _TAGS:
             if value:
@@ -134,11 +135,12 @@ def _from_dict(cls: type[M], values: Any) -> M:
     if not isinstance(values, Mapping):
         raise DecodeError(f"expected a dict for {cls.__name__}, found {type(values).__name__}")
     converted = cls.CONVERTED
-    names = [attribute.name for attribute in attrs.fields(cls)]
     arguments: dict[str, Any] = {}
     for name, value in values.items():
-        if name not in names:
-            near = difflib.get_close_matches(str(name), names, 1)
+        if name not in cls.FIELDS:
+            import difflib  # no message needs it
+
+            near = difflib.get_close_matches(str(name), cls.FIELDS, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise DecodeError(f"{cls.__name__} has no such field{hint}", str(name))
         if name == _TAGS and value is not None:

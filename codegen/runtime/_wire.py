@@ -1,6 +1,6 @@
 """Shared code of generated modules: errors, varints, tagged fields, struct tables.
 
-Copied into every generated package, so that the package depends only on attrs and the standard library.
+Copied into every generated package, so that the package depends only on the standard library.
 Positions are offsets into the buffer that was passed in; all integers are big-endian.
 Source: the Kafka protocol guide; KIP-482 for varint lengths and tagged fields.
 """
@@ -14,6 +14,9 @@ from typing import Any
 
 ZERO_UUID = uuid.UUID(int=0)
 ZERO_UUID_BYTES = bytes(16)
+
+#: The default of parameters whose field gets a new object.
+NEW: Any = object()
 
 #: A bytes-like value of a records or zero-copy field.
 Buffer = bytes | bytearray | memoryview

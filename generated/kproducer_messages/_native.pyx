@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_native.pyx (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: b9306c59af489064afcc477730d8fb352f334dad87660a2e61f00b0a4e310a36
+# sha256 of the source: e93d89d7931df8f30bc23f7fe6e85b41ac7e5b11af12ce6c7b1065d988998cea
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Compiled decoders with the results of the generated functions; they interpret a module's ``_LAYOUTS``.
 
@@ -21,7 +21,6 @@ from libc.string cimport memcpy
 import types
 import uuid
 
-import attrs
 
 cdef extern from *:
     """
@@ -255,22 +254,21 @@ cdef class _Layout:
 
     cdef int read_defaults(self, type cls, set named, dict shared) except -1:
         """Defaults of fields that may not be read: absent, tagged and unknown tagged fields."""
-        fields = [field for field in attrs.fields(cls) if field.name not in named]
+        fields = [field for field in cls.FIELDS.items() if field[0] not in named]
         self.program.defaults = <Default*> PyMem_Calloc(len(fields) + 1, sizeof(Default))
         if self.program.defaults == NULL:
             raise MemoryError
-        for field in fields:
+        for name, value in fields:
             default = &self.program.defaults[self.program.default_count]
-            default.offset = _slot_of(cls, field.name)
-            value = field.default
-            if not isinstance(value, attrs.Factory):
+            default.offset = _slot_of(cls, name)
+            if not isinstance(value, type):
                 default.value = <PyObject*> value
-            elif not issubclass(value.factory, list):
+            elif not issubclass(value, list):
                 # A layout without fields reads nothing and sets all defaults.
-                name = f"{value.factory.__name__} of defaults"
-                default.program = self.program_of(name, {name: (value.factory, list, "")}, shared)
-            elif value.factory is not list:
-                default.list_type = <PyTypeObject*> value.factory
+                layout = f"{value.__name__} of defaults"
+                default.program = self.program_of(layout, {layout: (value, list, "")}, shared)
+            elif value is not list:
+                default.list_type = <PyTypeObject*> value
             self.kept.append(value)
             self.program.default_count += 1
         return 0

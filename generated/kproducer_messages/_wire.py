@@ -1,8 +1,8 @@
 # DO NOT EDIT: generated from codegen/runtime/_wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 91051b75df8c4850cf7b3f5be885dc2824b3bac5085530f0f562985aab2e627d
+# sha256 of the source: f4cc63d414ca94eac4434fa7cdfcc9bbb006bbb1d3087e4387472c7a149b2de9
 """Shared code of generated modules: errors, varints, tagged fields, struct tables.
 
-Copied into every generated package, so that the package depends only on attrs and the standard library.
+Copied into every generated package, so that the package depends only on the standard library.
 Positions are offsets into the buffer that was passed in; all integers are big-endian.
 Source: the Kafka protocol guide; KIP-482 for varint lengths and tagged fields.
 """
@@ -16,6 +16,9 @@ from typing import Any
 
 ZERO_UUID = uuid.UUID(int=0)
 ZERO_UUID_BYTES = bytes(16)
+
+#: The default of parameters whose field gets a new object.
+NEW: Any = object()
 
 #: A bytes-like value of a records or zero-copy field.
 Buffer = bytes | bytearray | memoryview

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar
-
-import attrs
+from typing import Any, ClassVar
 
 from ._decoders import Layouts, decoders
 from ._plain import Plain
@@ -42,7 +40,6 @@ _S_ihB = Struct(">ihB")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class AddOffsetsToTxnResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -57,10 +54,23 @@ class AddOffsetsToTxnResponse(Plain):
     MAX_VERSION: ClassVar[int] = 4
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "throttle_time_ms": 0,
+        "error_code": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.throttle_time_ms: int = throttle_time_ms
+        self.error_code: int = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
-
-import attrs
 
 from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
@@ -24,6 +23,7 @@ from ._wire import (
     INT32S,
     INT32_READERS,
     MAX_STRING_BYTES,
+    NEW,
     bad_length,
     check_unknown_tags,
     decode_failed,
@@ -63,7 +63,6 @@ _S_qhi = Struct(">qhi")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class AddPartitionsToTxnTopic(Plain):
     """Part of AddPartitionsToTxnRequest.
 
@@ -75,10 +74,23 @@ class AddPartitionsToTxnTopic(Plain):
 
     #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "partitions": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    partitions: list[int] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partitions: list[int] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.partitions: list[int] = [] if partitions is NEW else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class AddPartitionsToTxnTopicCollection(KeyedList[AddPartitionsToTxnTopic]):
@@ -96,7 +108,6 @@ class AddPartitionsToTxnTopicCollection(KeyedList[AddPartitionsToTxnTopic]):
         return list(self._with_key(name))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
 class AddPartitionsToTxnTransaction(Plain):
     """Part of AddPartitionsToTxnRequest.
 
@@ -115,16 +126,32 @@ class AddPartitionsToTxnTransaction(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topics": AddPartitionsToTxnTopic,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "transactional_id": "",
+        "producer_id": 0,
+        "producer_epoch": 0,
+        "verify_only": False,
+        "topics": AddPartitionsToTxnTopicCollection,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    transactional_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    verify_only: bool = False
-    topics: AddPartitionsToTxnTopicCollection = attrs.field(
-        factory=AddPartitionsToTxnTopicCollection,
-        converter=attrs.converters.optional(AddPartitionsToTxnTopicCollection),
-    )
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        transactional_id: str = "",
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        verify_only: bool = False,
+        topics: Iterable[AddPartitionsToTxnTopic] | None = (),
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.transactional_id: str = transactional_id
+        self.producer_id: int = producer_id
+        self.producer_epoch: int = producer_epoch
+        self.verify_only: bool = verify_only
+        self.topics: AddPartitionsToTxnTopicCollection = None if topics is None else AddPartitionsToTxnTopicCollection(topics)  # type: ignore[assignment]
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class AddPartitionsToTxnTransactionCollection(KeyedList[AddPartitionsToTxnTransaction]):
@@ -142,7 +169,6 @@ class AddPartitionsToTxnTransactionCollection(KeyedList[AddPartitionsToTxnTransa
         return list(self._with_key(transactional_id))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
 class AddPartitionsToTxnRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -167,19 +193,32 @@ class AddPartitionsToTxnRequest(Plain):
         "transactions": AddPartitionsToTxnTransaction,
         "v3_and_below_topics": AddPartitionsToTxnTopic,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "transactions": AddPartitionsToTxnTransactionCollection,
+        "v3_and_below_transactional_id": "",
+        "v3_and_below_producer_id": 0,
+        "v3_and_below_producer_epoch": 0,
+        "v3_and_below_topics": AddPartitionsToTxnTopicCollection,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    transactions: AddPartitionsToTxnTransactionCollection = attrs.field(
-        factory=AddPartitionsToTxnTransactionCollection,
-        converter=attrs.converters.optional(AddPartitionsToTxnTransactionCollection),
-    )
-    v3_and_below_transactional_id: str = ""
-    v3_and_below_producer_id: int = 0
-    v3_and_below_producer_epoch: int = 0
-    v3_and_below_topics: AddPartitionsToTxnTopicCollection = attrs.field(
-        factory=AddPartitionsToTxnTopicCollection,
-        converter=attrs.converters.optional(AddPartitionsToTxnTopicCollection),
-    )
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        transactions: Iterable[AddPartitionsToTxnTransaction] | None = (),
+        v3_and_below_transactional_id: str = "",
+        v3_and_below_producer_id: int = 0,
+        v3_and_below_producer_epoch: int = 0,
+        v3_and_below_topics: Iterable[AddPartitionsToTxnTopic] | None = (),
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.transactions: AddPartitionsToTxnTransactionCollection = None if transactions is None else AddPartitionsToTxnTransactionCollection(transactions)  # type: ignore[assignment]
+        self.v3_and_below_transactional_id: str = v3_and_below_transactional_id
+        self.v3_and_below_producer_id: int = v3_and_below_producer_id
+        self.v3_and_below_producer_epoch: int = v3_and_below_producer_epoch
+        self.v3_and_below_topics: AddPartitionsToTxnTopicCollection = None if v3_and_below_topics is None else AddPartitionsToTxnTopicCollection(v3_and_below_topics)  # type: ignore[assignment]
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
-
-import attrs
 
 from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
@@ -58,7 +57,6 @@ _S_ii = Struct(">ii")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class AddPartitionsToTxnPartitionResult(Plain):
     """Part of AddPartitionsToTxnResponse.
 
@@ -70,10 +68,23 @@ class AddPartitionsToTxnPartitionResult(Plain):
 
     #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("partition_index",)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "partition_index": 0,
+        "partition_error_code": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    partition_index: int = 0
-    partition_error_code: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        partition_error_code: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.partition_index: int = partition_index
+        self.partition_error_code: int = partition_error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class AddPartitionsToTxnPartitionResultCollection(KeyedList[AddPartitionsToTxnPartitionResult]):
@@ -91,7 +102,6 @@ class AddPartitionsToTxnPartitionResultCollection(KeyedList[AddPartitionsToTxnPa
         return list(self._with_key(partition_index))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
 class AddPartitionsToTxnTopicResult(Plain):
     """Part of AddPartitionsToTxnResponse.
 
@@ -106,13 +116,23 @@ class AddPartitionsToTxnTopicResult(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "results_by_partition": AddPartitionsToTxnPartitionResult,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "results_by_partition": AddPartitionsToTxnPartitionResultCollection,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    results_by_partition: AddPartitionsToTxnPartitionResultCollection = attrs.field(
-        factory=AddPartitionsToTxnPartitionResultCollection,
-        converter=attrs.converters.optional(AddPartitionsToTxnPartitionResultCollection),
-    )
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        results_by_partition: Iterable[AddPartitionsToTxnPartitionResult] | None = (),
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.results_by_partition: AddPartitionsToTxnPartitionResultCollection = None if results_by_partition is None else AddPartitionsToTxnPartitionResultCollection(results_by_partition)  # type: ignore[assignment]
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class AddPartitionsToTxnTopicResultCollection(KeyedList[AddPartitionsToTxnTopicResult]):
@@ -130,7 +150,6 @@ class AddPartitionsToTxnTopicResultCollection(KeyedList[AddPartitionsToTxnTopicR
         return list(self._with_key(name))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
 class AddPartitionsToTxnResult(Plain):
     """Part of AddPartitionsToTxnResponse.
 
@@ -145,13 +164,23 @@ class AddPartitionsToTxnResult(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topic_results": AddPartitionsToTxnTopicResult,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "transactional_id": "",
+        "topic_results": AddPartitionsToTxnTopicResultCollection,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    transactional_id: str = ""
-    topic_results: AddPartitionsToTxnTopicResultCollection = attrs.field(
-        factory=AddPartitionsToTxnTopicResultCollection,
-        converter=attrs.converters.optional(AddPartitionsToTxnTopicResultCollection),
-    )
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        transactional_id: str = "",
+        topic_results: Iterable[AddPartitionsToTxnTopicResult] | None = (),
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.transactional_id: str = transactional_id
+        self.topic_results: AddPartitionsToTxnTopicResultCollection = None if topic_results is None else AddPartitionsToTxnTopicResultCollection(topic_results)  # type: ignore[assignment]
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class AddPartitionsToTxnResultCollection(KeyedList[AddPartitionsToTxnResult]):
@@ -169,7 +198,6 @@ class AddPartitionsToTxnResultCollection(KeyedList[AddPartitionsToTxnResult]):
         return list(self._with_key(transactional_id))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
 class AddPartitionsToTxnResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -191,18 +219,29 @@ class AddPartitionsToTxnResponse(Plain):
         "results_by_transaction": AddPartitionsToTxnResult,
         "results_by_topic_v3_and_below": AddPartitionsToTxnTopicResult,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "throttle_time_ms": 0,
+        "error_code": 0,
+        "results_by_transaction": AddPartitionsToTxnResultCollection,
+        "results_by_topic_v3_and_below": AddPartitionsToTxnTopicResultCollection,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    results_by_transaction: AddPartitionsToTxnResultCollection = attrs.field(
-        factory=AddPartitionsToTxnResultCollection,
-        converter=attrs.converters.optional(AddPartitionsToTxnResultCollection),
-    )
-    results_by_topic_v3_and_below: AddPartitionsToTxnTopicResultCollection = attrs.field(
-        factory=AddPartitionsToTxnTopicResultCollection,
-        converter=attrs.converters.optional(AddPartitionsToTxnTopicResultCollection),
-    )
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        results_by_transaction: Iterable[AddPartitionsToTxnResult] | None = (),
+        results_by_topic_v3_and_below: Iterable[AddPartitionsToTxnTopicResult] | None = (),
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.throttle_time_ms: int = throttle_time_ms
+        self.error_code: int = error_code
+        self.results_by_transaction: AddPartitionsToTxnResultCollection = None if results_by_transaction is None else AddPartitionsToTxnResultCollection(results_by_transaction)  # type: ignore[assignment]
+        self.results_by_topic_v3_and_below: AddPartitionsToTxnTopicResultCollection = None if results_by_topic_v3_and_below is None else AddPartitionsToTxnTopicResultCollection(results_by_topic_v3_and_below)  # type: ignore[assignment]
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar
-
-import attrs
+from typing import Any, ClassVar
 
 from ._decoders import Layouts, decoders
 from ._plain import Plain
@@ -44,7 +42,6 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class ApiVersionsRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -61,10 +58,23 @@ class ApiVersionsRequest(Plain):
     MAX_VERSION: ClassVar[int] = 4
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "client_software_name": "",
+        "client_software_version": "",
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    client_software_name: str = ""
-    client_software_version: str = ""
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        client_software_name: str = "",
+        client_software_version: str = "",
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.client_software_name: str = client_software_name
+        self.client_software_version: str = client_software_version
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

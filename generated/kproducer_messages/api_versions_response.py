@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
-
-import attrs
 
 from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
@@ -66,7 +65,6 @@ _S_q = Struct(">q")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class ApiVersion(Plain):
     """Part of ApiVersionsResponse.
 
@@ -79,11 +77,26 @@ class ApiVersion(Plain):
 
     #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("api_key",)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "api_key": 0,
+        "min_version": 0,
+        "max_version": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    api_key: int = 0
-    min_version: int = 0
-    max_version: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        api_key: int = 0,
+        min_version: int = 0,
+        max_version: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.api_key: int = api_key
+        self.min_version: int = min_version
+        self.max_version: int = max_version
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class ApiVersionCollection(KeyedList[ApiVersion]):
@@ -101,7 +114,6 @@ class ApiVersionCollection(KeyedList[ApiVersion]):
         return list(self._with_key(api_key))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class SupportedFeatureKey(Plain):
     """Part of ApiVersionsResponse.
 
@@ -114,11 +126,26 @@ class SupportedFeatureKey(Plain):
 
     #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "min_version": 0,
+        "max_version": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    min_version: int = 0
-    max_version: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        min_version: int = 0,
+        max_version: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.min_version: int = min_version
+        self.max_version: int = max_version
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class SupportedFeatureKeyCollection(KeyedList[SupportedFeatureKey]):
@@ -136,7 +163,6 @@ class SupportedFeatureKeyCollection(KeyedList[SupportedFeatureKey]):
         return list(self._with_key(name))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class FinalizedFeatureKey(Plain):
     """Part of ApiVersionsResponse.
 
@@ -149,11 +175,26 @@ class FinalizedFeatureKey(Plain):
 
     #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("name",)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "max_version_level": 0,
+        "min_version_level": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    max_version_level: int = 0
-    min_version_level: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        max_version_level: int = 0,
+        min_version_level: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.max_version_level: int = max_version_level
+        self.min_version_level: int = min_version_level
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class FinalizedFeatureKeyCollection(KeyedList[FinalizedFeatureKey]):
@@ -171,7 +212,6 @@ class FinalizedFeatureKeyCollection(KeyedList[FinalizedFeatureKey]):
         return list(self._with_key(name))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
 class ApiVersionsResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -201,23 +241,38 @@ class ApiVersionsResponse(Plain):
         "supported_features": SupportedFeatureKey,
         "finalized_features": FinalizedFeatureKey,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "error_code": 0,
+        "api_keys": ApiVersionCollection,
+        "throttle_time_ms": 0,
+        "supported_features": SupportedFeatureKeyCollection,
+        "finalized_features_epoch": -1,
+        "finalized_features": FinalizedFeatureKeyCollection,
+        "zk_migration_ready": False,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    error_code: int = 0
-    api_keys: ApiVersionCollection = attrs.field(
-        factory=ApiVersionCollection, converter=attrs.converters.optional(ApiVersionCollection)
-    )
-    throttle_time_ms: int = 0
-    supported_features: SupportedFeatureKeyCollection = attrs.field(
-        factory=SupportedFeatureKeyCollection,
-        converter=attrs.converters.optional(SupportedFeatureKeyCollection),
-    )
-    finalized_features_epoch: int = -1
-    finalized_features: FinalizedFeatureKeyCollection = attrs.field(
-        factory=FinalizedFeatureKeyCollection,
-        converter=attrs.converters.optional(FinalizedFeatureKeyCollection),
-    )
-    zk_migration_ready: bool = False
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        api_keys: Iterable[ApiVersion] | None = (),
+        throttle_time_ms: int = 0,
+        supported_features: Iterable[SupportedFeatureKey] | None = (),
+        finalized_features_epoch: int = -1,
+        finalized_features: Iterable[FinalizedFeatureKey] | None = (),
+        zk_migration_ready: bool = False,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.error_code: int = error_code
+        self.api_keys: ApiVersionCollection = None if api_keys is None else ApiVersionCollection(api_keys)  # type: ignore[assignment]
+        self.throttle_time_ms: int = throttle_time_ms
+        self.supported_features: SupportedFeatureKeyCollection = None if supported_features is None else SupportedFeatureKeyCollection(supported_features)  # type: ignore[assignment]
+        self.finalized_features_epoch: int = finalized_features_epoch
+        self.finalized_features: FinalizedFeatureKeyCollection = None if finalized_features is None else FinalizedFeatureKeyCollection(finalized_features)  # type: ignore[assignment]
+        self.zk_migration_ready: bool = zk_migration_ready
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

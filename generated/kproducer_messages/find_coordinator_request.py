@@ -7,8 +7,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, ClassVar
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -19,6 +17,7 @@ from ._wire import (
     EncodeError,
     Gather,
     MAX_STRING_BYTES,
+    NEW,
     bad_length,
     check_unknown_tags,
     decode_failed,
@@ -46,7 +45,6 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class FindCoordinatorRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -62,11 +60,26 @@ class FindCoordinatorRequest(Plain):
     MAX_VERSION: ClassVar[int] = 6
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 7)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "key": "",
+        "key_type": 0,
+        "coordinator_keys": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    key: str = ""
-    key_type: int = 0
-    coordinator_keys: list[str] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        key: str = "",
+        key_type: int = 0,
+        coordinator_keys: list[str] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.key: str = key
+        self.key_type: int = key_type
+        self.coordinator_keys: list[str] = [] if coordinator_keys is NEW else coordinator_keys
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

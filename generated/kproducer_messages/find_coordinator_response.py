@@ -8,8 +8,6 @@ from itertools import repeat
 from struct import Struct
 from typing import Any, ClassVar
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -20,6 +18,7 @@ from ._wire import (
     EncodeError,
     Gather,
     MAX_STRING_BYTES,
+    NEW,
     bad_length,
     check_unknown_tags,
     decode_failed,
@@ -53,7 +52,6 @@ _S_ihh = Struct(">ihh")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class Coordinator(Plain):
     """Part of FindCoordinatorResponse.
 
@@ -68,16 +66,37 @@ class Coordinator(Plain):
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    key: str = ""
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "key": "",
+        "node_id": 0,
+        "host": "",
+        "port": 0,
+        "error_code": 0,
+        "error_message": "",
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        *,
+        key: str = "",
+        node_id: int = 0,
+        host: str = "",
+        port: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.key: str = key
+        self.node_id: int = node_id
+        self.host: str = host
+        self.port: int = port
+        self.error_code: int = error_code
+        self.error_message: str | None = error_message
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class FindCoordinatorResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -102,15 +121,38 @@ class FindCoordinatorResponse(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "coordinators": Coordinator,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "throttle_time_ms": 0,
+        "error_code": 0,
+        "error_message": "",
+        "node_id": 0,
+        "host": "",
+        "port": 0,
+        "coordinators": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    coordinators: list[Coordinator] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        node_id: int = 0,
+        host: str = "",
+        port: int = 0,
+        coordinators: list[Coordinator] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.throttle_time_ms: int = throttle_time_ms
+        self.error_code: int = error_code
+        self.error_message: str | None = error_message
+        self.node_id: int = node_id
+        self.host: str = host
+        self.port: int = port
+        self.coordinators: list[Coordinator] = [] if coordinators is NEW else coordinators
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

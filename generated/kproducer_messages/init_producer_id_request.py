@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar
-
-import attrs
+from typing import Any, ClassVar
 
 from ._decoders import Layouts, decoders
 from ._plain import Plain
@@ -51,7 +49,6 @@ _S_iqhbbB = Struct(">iqhbbB")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class InitProducerIdRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -73,14 +70,35 @@ class InitProducerIdRequest(Plain):
     MAX_VERSION: ClassVar[int] = 6
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 7)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "transactional_id": "",
+        "transaction_timeout_ms": 0,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "enable2_pc": False,
+        "keep_prepared_txn": False,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    transactional_id: str | None = ""
-    transaction_timeout_ms: int = 0
-    producer_id: int = -1
-    producer_epoch: int = -1
-    enable2_pc: bool = False
-    keep_prepared_txn: bool = False
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        transactional_id: str | None = "",
+        transaction_timeout_ms: int = 0,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        enable2_pc: bool = False,
+        keep_prepared_txn: bool = False,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.transactional_id: str | None = transactional_id
+        self.transaction_timeout_ms: int = transaction_timeout_ms
+        self.producer_id: int = producer_id
+        self.producer_epoch: int = producer_epoch
+        self.enable2_pc: bool = enable2_pc
+        self.keep_prepared_txn: bool = keep_prepared_txn
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

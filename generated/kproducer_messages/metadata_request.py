@@ -9,8 +9,6 @@ from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -21,6 +19,7 @@ from ._wire import (
     EncodeError,
     Gather,
     MAX_STRING_BYTES,
+    NEW,
     ZERO_UUID,
     ZERO_UUID_BYTES,
     bad_length,
@@ -62,7 +61,6 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class MetadataRequestTopic(Plain):
     """Part of MetadataRequest.
 
@@ -77,13 +75,25 @@ class MetadataRequestTopic(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topic_id": UUID,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "topic_id": ZERO_UUID,
+        "name": "",
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    topic_id: UUID = ZERO_UUID
-    name: str | None = ""
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        topic_id: UUID = ZERO_UUID,
+        name: str | None = "",
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.topic_id: UUID = topic_id
+        self.name: str | None = name
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class MetadataRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -106,12 +116,29 @@ class MetadataRequest(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topics": MetadataRequestTopic,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "topics": list,
+        "allow_auto_topic_creation": True,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    topics: list[MetadataRequestTopic] | None = attrs.field(factory=list)
-    allow_auto_topic_creation: bool = True
-    include_cluster_authorized_operations: bool = False
-    include_topic_authorized_operations: bool = False
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        topics: list[MetadataRequestTopic] | None = NEW,
+        allow_auto_topic_creation: bool = True,
+        include_cluster_authorized_operations: bool = False,
+        include_topic_authorized_operations: bool = False,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.topics: list[MetadataRequestTopic] | None = [] if topics is NEW else topics
+        self.allow_auto_topic_creation: bool = allow_auto_topic_creation
+        self.include_cluster_authorized_operations: bool = include_cluster_authorized_operations
+        self.include_topic_authorized_operations: bool = include_topic_authorized_operations
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

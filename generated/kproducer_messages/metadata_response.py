@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
-
-import attrs
 
 from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
@@ -25,6 +24,7 @@ from ._wire import (
     INT32S,
     INT32_READERS,
     MAX_STRING_BYTES,
+    NEW,
     ZERO_UUID,
     ZERO_UUID_BYTES,
     bad_length,
@@ -79,7 +79,6 @@ _S_ii = Struct(">ii")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class MetadataResponseBroker(Plain):
     """Part of MetadataResponse.
 
@@ -94,12 +93,29 @@ class MetadataResponseBroker(Plain):
 
     #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("node_id",)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "node_id": 0,
+        "host": "",
+        "port": 0,
+        "rack": None,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        node_id: int = 0,
+        host: str = "",
+        port: int = 0,
+        rack: str | None = None,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.node_id: int = node_id
+        self.host: str = host
+        self.port: int = port
+        self.rack: str | None = rack
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class MetadataResponseBrokerCollection(KeyedList[MetadataResponseBroker]):
@@ -117,7 +133,6 @@ class MetadataResponseBrokerCollection(KeyedList[MetadataResponseBroker]):
         return list(self._with_key(node_id))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class MetadataResponsePartition(Plain):
     """Part of MetadataResponse.
 
@@ -134,17 +149,40 @@ class MetadataResponsePartition(Plain):
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    error_code: int = 0
-    partition_index: int = 0
-    leader_id: int = 0
-    leader_epoch: int = -1
-    replica_nodes: list[int] = attrs.field(factory=list)
-    isr_nodes: list[int] = attrs.field(factory=list)
-    offline_replicas: list[int] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "error_code": 0,
+        "partition_index": 0,
+        "leader_id": 0,
+        "leader_epoch": -1,
+        "replica_nodes": list,
+        "isr_nodes": list,
+        "offline_replicas": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        partition_index: int = 0,
+        leader_id: int = 0,
+        leader_epoch: int = -1,
+        replica_nodes: list[int] = NEW,
+        isr_nodes: list[int] = NEW,
+        offline_replicas: list[int] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.error_code: int = error_code
+        self.partition_index: int = partition_index
+        self.leader_id: int = leader_id
+        self.leader_epoch: int = leader_epoch
+        self.replica_nodes: list[int] = [] if replica_nodes is NEW else replica_nodes
+        self.isr_nodes: list[int] = [] if isr_nodes is NEW else isr_nodes
+        self.offline_replicas: list[int] = [] if offline_replicas is NEW else offline_replicas
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class MetadataResponseTopic(Plain):
     """Part of MetadataResponse.
 
@@ -168,14 +206,35 @@ class MetadataResponseTopic(Plain):
         "topic_id": UUID,
         "partitions": MetadataResponsePartition,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "error_code": 0,
+        "name": "",
+        "topic_id": ZERO_UUID,
+        "is_internal": False,
+        "partitions": list,
+        "topic_authorized_operations": -2147483648,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    error_code: int = 0
-    name: str | None = ""
-    topic_id: UUID = ZERO_UUID
-    is_internal: bool = False
-    partitions: list[MetadataResponsePartition] = attrs.field(factory=list)
-    topic_authorized_operations: int = -2147483648
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        name: str | None = "",
+        topic_id: UUID = ZERO_UUID,
+        is_internal: bool = False,
+        partitions: list[MetadataResponsePartition] = NEW,
+        topic_authorized_operations: int = -2147483648,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.error_code: int = error_code
+        self.name: str | None = name
+        self.topic_id: UUID = topic_id
+        self.is_internal: bool = is_internal
+        self.partitions: list[MetadataResponsePartition] = [] if partitions is NEW else partitions
+        self.topic_authorized_operations: int = topic_authorized_operations
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class MetadataResponseTopicCollection(KeyedList[MetadataResponseTopic]):
@@ -193,7 +252,6 @@ class MetadataResponseTopicCollection(KeyedList[MetadataResponseTopic]):
         return list(self._with_key(name))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
 class MetadataResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -222,21 +280,38 @@ class MetadataResponse(Plain):
         "brokers": MetadataResponseBroker,
         "topics": MetadataResponseTopic,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "throttle_time_ms": 0,
+        "brokers": MetadataResponseBrokerCollection,
+        "cluster_id": None,
+        "controller_id": -1,
+        "topics": MetadataResponseTopicCollection,
+        "cluster_authorized_operations": -2147483648,
+        "error_code": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    throttle_time_ms: int = 0
-    brokers: MetadataResponseBrokerCollection = attrs.field(
-        factory=MetadataResponseBrokerCollection,
-        converter=attrs.converters.optional(MetadataResponseBrokerCollection),
-    )
-    cluster_id: str | None = None
-    controller_id: int = -1
-    topics: MetadataResponseTopicCollection = attrs.field(
-        factory=MetadataResponseTopicCollection,
-        converter=attrs.converters.optional(MetadataResponseTopicCollection),
-    )
-    cluster_authorized_operations: int = -2147483648
-    error_code: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        brokers: Iterable[MetadataResponseBroker] | None = (),
+        cluster_id: str | None = None,
+        controller_id: int = -1,
+        topics: Iterable[MetadataResponseTopic] | None = (),
+        cluster_authorized_operations: int = -2147483648,
+        error_code: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.throttle_time_ms: int = throttle_time_ms
+        self.brokers: MetadataResponseBrokerCollection = None if brokers is None else MetadataResponseBrokerCollection(brokers)  # type: ignore[assignment]
+        self.cluster_id: str | None = cluster_id
+        self.controller_id: int = controller_id
+        self.topics: MetadataResponseTopicCollection = None if topics is None else MetadataResponseTopicCollection(topics)  # type: ignore[assignment]
+        self.cluster_authorized_operations: int = cluster_authorized_operations
+        self.error_code: int = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

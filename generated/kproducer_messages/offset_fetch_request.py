@@ -9,8 +9,6 @@ from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -23,6 +21,7 @@ from ._wire import (
     INT32S,
     INT32_READERS,
     MAX_STRING_BYTES,
+    NEW,
     ZERO_UUID,
     ZERO_UUID_BYTES,
     bad_length,
@@ -63,7 +62,6 @@ _S_iB = Struct(">iB")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchRequestTopic(Plain):
     """Part of OffsetFetchRequest.
 
@@ -73,12 +71,25 @@ class OffsetFetchRequestTopic(Plain):
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    name: str = ""
-    partition_indexes: list[int] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "partition_indexes": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partition_indexes: list[int] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.partition_indexes: list[int] = [] if partition_indexes is NEW else partition_indexes
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchRequestTopics(Plain):
     """Part of OffsetFetchRequest.
 
@@ -92,14 +103,28 @@ class OffsetFetchRequestTopics(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topic_id": UUID,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "topic_id": ZERO_UUID,
+        "partition_indexes": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    topic_id: UUID = ZERO_UUID
-    partition_indexes: list[int] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: UUID = ZERO_UUID,
+        partition_indexes: list[int] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.topic_id: UUID = topic_id
+        self.partition_indexes: list[int] = [] if partition_indexes is NEW else partition_indexes
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchRequestGroup(Plain):
     """Part of OffsetFetchRequest.
 
@@ -117,15 +142,31 @@ class OffsetFetchRequestGroup(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topics": OffsetFetchRequestTopics,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "group_id": "",
+        "member_id": None,
+        "member_epoch": -1,
+        "topics": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    group_id: str = ""
-    member_id: str | None = None
-    member_epoch: int = -1
-    topics: list[OffsetFetchRequestTopics] | None = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        member_id: str | None = None,
+        member_epoch: int = -1,
+        topics: list[OffsetFetchRequestTopics] | None = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.group_id: str = group_id
+        self.member_id: str | None = member_id
+        self.member_epoch: int = member_epoch
+        self.topics: list[OffsetFetchRequestTopics] | None = [] if topics is NEW else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -148,12 +189,29 @@ class OffsetFetchRequest(Plain):
         "topics": OffsetFetchRequestTopic,
         "groups": OffsetFetchRequestGroup,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "group_id": "",
+        "topics": list,
+        "groups": list,
+        "require_stable": False,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    group_id: str = ""
-    topics: list[OffsetFetchRequestTopic] | None = attrs.field(factory=list)
-    groups: list[OffsetFetchRequestGroup] = attrs.field(factory=list)
-    require_stable: bool = False
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[OffsetFetchRequestTopic] | None = NEW,
+        groups: list[OffsetFetchRequestGroup] = NEW,
+        require_stable: bool = False,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.group_id: str = group_id
+        self.topics: list[OffsetFetchRequestTopic] | None = [] if topics is NEW else topics
+        self.groups: list[OffsetFetchRequestGroup] = [] if groups is NEW else groups
+        self.require_stable: bool = require_stable
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

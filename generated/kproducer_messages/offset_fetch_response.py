@@ -9,8 +9,6 @@ from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -21,6 +19,7 @@ from ._wire import (
     EncodeError,
     Gather,
     MAX_STRING_BYTES,
+    NEW,
     ZERO_UUID,
     ZERO_UUID_BYTES,
     bad_length,
@@ -64,7 +63,6 @@ _S_iqih = Struct(">iqih")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchResponsePartition(Plain):
     """Part of OffsetFetchResponse.
 
@@ -78,15 +76,34 @@ class OffsetFetchResponsePartition(Plain):
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    metadata: str | None = ""
-    error_code: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "partition_index": 0,
+        "committed_offset": 0,
+        "committed_leader_epoch": -1,
+        "metadata": "",
+        "error_code": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        committed_offset: int = 0,
+        committed_leader_epoch: int = -1,
+        metadata: str | None = "",
+        error_code: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.partition_index: int = partition_index
+        self.committed_offset: int = committed_offset
+        self.committed_leader_epoch: int = committed_leader_epoch
+        self.metadata: str | None = metadata
+        self.error_code: int = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchResponseTopic(Plain):
     """Part of OffsetFetchResponse.
 
@@ -99,13 +116,25 @@ class OffsetFetchResponseTopic(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "partitions": OffsetFetchResponsePartition,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "partitions": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    partitions: list[OffsetFetchResponsePartition] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partitions: list[OffsetFetchResponsePartition] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.partitions: list[OffsetFetchResponsePartition] = [] if partitions is NEW else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchResponsePartitions(Plain):
     """Part of OffsetFetchResponse.
 
@@ -119,15 +148,34 @@ class OffsetFetchResponsePartitions(Plain):
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    metadata: str | None = ""
-    error_code: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "partition_index": 0,
+        "committed_offset": 0,
+        "committed_leader_epoch": -1,
+        "metadata": "",
+        "error_code": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        committed_offset: int = 0,
+        committed_leader_epoch: int = -1,
+        metadata: str | None = "",
+        error_code: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.partition_index: int = partition_index
+        self.committed_offset: int = committed_offset
+        self.committed_leader_epoch: int = committed_leader_epoch
+        self.metadata: str | None = metadata
+        self.error_code: int = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchResponseTopics(Plain):
     """Part of OffsetFetchResponse.
 
@@ -142,14 +190,28 @@ class OffsetFetchResponseTopics(Plain):
         "topic_id": UUID,
         "partitions": OffsetFetchResponsePartitions,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "topic_id": ZERO_UUID,
+        "partitions": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    topic_id: UUID = ZERO_UUID
-    partitions: list[OffsetFetchResponsePartitions] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: UUID = ZERO_UUID,
+        partitions: list[OffsetFetchResponsePartitions] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.topic_id: UUID = topic_id
+        self.partitions: list[OffsetFetchResponsePartitions] = [] if partitions is NEW else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchResponseGroup(Plain):
     """Part of OffsetFetchResponse.
 
@@ -163,14 +225,28 @@ class OffsetFetchResponseGroup(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topics": OffsetFetchResponseTopics,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "group_id": "",
+        "topics": list,
+        "error_code": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    group_id: str = ""
-    topics: list[OffsetFetchResponseTopics] = attrs.field(factory=list)
-    error_code: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[OffsetFetchResponseTopics] = NEW,
+        error_code: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.group_id: str = group_id
+        self.topics: list[OffsetFetchResponseTopics] = [] if topics is NEW else topics
+        self.error_code: int = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class OffsetFetchResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -193,12 +269,29 @@ class OffsetFetchResponse(Plain):
         "topics": OffsetFetchResponseTopic,
         "groups": OffsetFetchResponseGroup,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "throttle_time_ms": 0,
+        "topics": list,
+        "error_code": 0,
+        "groups": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    throttle_time_ms: int = 0
-    topics: list[OffsetFetchResponseTopic] = attrs.field(factory=list)
-    error_code: int = 0
-    groups: list[OffsetFetchResponseGroup] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        topics: list[OffsetFetchResponseTopic] = NEW,
+        error_code: int = 0,
+        groups: list[OffsetFetchResponseGroup] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.throttle_time_ms: int = throttle_time_ms
+        self.topics: list[OffsetFetchResponseTopic] = [] if topics is NEW else topics
+        self.error_code: int = error_code
+        self.groups: list[OffsetFetchResponseGroup] = [] if groups is NEW else groups
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
-
-import attrs
 
 from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
@@ -23,6 +22,7 @@ from ._wire import (
     EncodeError,
     Gather,
     MAX_STRING_BYTES,
+    NEW,
     ZERO_UUID,
     ZERO_UUID_BYTES,
     bad_length,
@@ -63,7 +63,6 @@ _S_ii = Struct(">ii")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class PartitionProduceData(Plain):
     """Part of ProduceRequest.
 
@@ -76,13 +75,25 @@ class PartitionProduceData(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "records": bytes,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "index": 0,
+        "records": b"",
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    index: int = 0
-    records: Buffer | None = b""
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        index: int = 0,
+        records: Buffer | None = b"",
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.index: int = index
+        self.records: Buffer | None = records
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class TopicProduceData(Plain):
     """Part of ProduceRequest.
 
@@ -99,11 +110,26 @@ class TopicProduceData(Plain):
         "topic_id": UUID,
         "partition_data": PartitionProduceData,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "topic_id": ZERO_UUID,
+        "partition_data": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    topic_id: UUID = ZERO_UUID
-    partition_data: list[PartitionProduceData] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: UUID = ZERO_UUID,
+        partition_data: list[PartitionProduceData] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.topic_id: UUID = topic_id
+        self.partition_data: list[PartitionProduceData] = [] if partition_data is NEW else partition_data
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class TopicProduceDataCollection(KeyedList[TopicProduceData]):
@@ -121,7 +147,6 @@ class TopicProduceDataCollection(KeyedList[TopicProduceData]):
         return list(self._with_key((name, topic_id)))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
 class ProduceRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -144,14 +169,29 @@ class ProduceRequest(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topic_data": TopicProduceData,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "transactional_id": None,
+        "acks": 0,
+        "timeout_ms": 0,
+        "topic_data": TopicProduceDataCollection,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    transactional_id: str | None = None
-    acks: int = 0
-    timeout_ms: int = 0
-    topic_data: TopicProduceDataCollection = attrs.field(
-        factory=TopicProduceDataCollection, converter=attrs.converters.optional(TopicProduceDataCollection)
-    )
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        transactional_id: str | None = None,
+        acks: int = 0,
+        timeout_ms: int = 0,
+        topic_data: Iterable[TopicProduceData] | None = (),
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.transactional_id: str | None = transactional_id
+        self.acks: int = acks
+        self.timeout_ms: int = timeout_ms
+        self.topic_data: TopicProduceDataCollection = None if topic_data is None else TopicProduceDataCollection(topic_data)  # type: ignore[assignment]
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

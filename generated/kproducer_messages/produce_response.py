@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
-
-import attrs
 
 from ._decoders import Layouts, decoders
 from ._keyed import KeyedList
@@ -23,6 +22,7 @@ from ._wire import (
     EncodeError,
     Gather,
     MAX_STRING_BYTES,
+    NEW,
     ZERO_UUID,
     ZERO_UUID_BYTES,
     bad_length,
@@ -71,7 +71,6 @@ _S_iiB = Struct(">iiB")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class BatchIndexAndErrorMessage(Plain):
     """Part of ProduceResponse.
 
@@ -81,12 +80,25 @@ class BatchIndexAndErrorMessage(Plain):
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    batch_index: int = 0
-    batch_index_error_message: str | None = None
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "batch_index": 0,
+        "batch_index_error_message": None,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        *,
+        batch_index: int = 0,
+        batch_index_error_message: str | None = None,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.batch_index: int = batch_index
+        self.batch_index_error_message: str | None = batch_index_error_message
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class LeaderIdAndEpoch(Plain):
     """Part of ProduceResponse.
 
@@ -96,12 +108,25 @@ class LeaderIdAndEpoch(Plain):
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    leader_id: int = -1
-    leader_epoch: int = -1
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "leader_id": -1,
+        "leader_epoch": -1,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        *,
+        leader_id: int = -1,
+        leader_epoch: int = -1,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.leader_id: int = leader_id
+        self.leader_epoch: int = leader_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class PartitionProduceResponse(Plain):
     """Part of ProduceResponse.
 
@@ -126,19 +151,43 @@ class PartitionProduceResponse(Plain):
         "record_errors": BatchIndexAndErrorMessage,
         "current_leader": LeaderIdAndEpoch,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "index": 0,
+        "error_code": 0,
+        "base_offset": 0,
+        "log_append_time_ms": -1,
+        "log_start_offset": -1,
+        "record_errors": list,
+        "error_message": None,
+        "current_leader": LeaderIdAndEpoch,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    index: int = 0
-    error_code: int = 0
-    base_offset: int = 0
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    record_errors: list[BatchIndexAndErrorMessage] = attrs.field(factory=list)
-    error_message: str | None = None
-    current_leader: LeaderIdAndEpoch = attrs.field(factory=LeaderIdAndEpoch)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        index: int = 0,
+        error_code: int = 0,
+        base_offset: int = 0,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = -1,
+        record_errors: list[BatchIndexAndErrorMessage] = NEW,
+        error_message: str | None = None,
+        current_leader: LeaderIdAndEpoch = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.index: int = index
+        self.error_code: int = error_code
+        self.base_offset: int = base_offset
+        self.log_append_time_ms: int = log_append_time_ms
+        self.log_start_offset: int = log_start_offset
+        self.record_errors: list[BatchIndexAndErrorMessage] = [] if record_errors is NEW else record_errors
+        self.error_message: str | None = error_message
+        self.current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch() if current_leader is NEW else current_leader
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class TopicProduceResponse(Plain):
     """Part of ProduceResponse.
 
@@ -155,11 +204,26 @@ class TopicProduceResponse(Plain):
         "topic_id": UUID,
         "partition_responses": PartitionProduceResponse,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "topic_id": ZERO_UUID,
+        "partition_responses": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    topic_id: UUID = ZERO_UUID
-    partition_responses: list[PartitionProduceResponse] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: UUID = ZERO_UUID,
+        partition_responses: list[PartitionProduceResponse] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.topic_id: UUID = topic_id
+        self.partition_responses: list[PartitionProduceResponse] = [] if partition_responses is NEW else partition_responses
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class TopicProduceResponseCollection(KeyedList[TopicProduceResponse]):
@@ -177,7 +241,6 @@ class TopicProduceResponseCollection(KeyedList[TopicProduceResponse]):
         return list(self._with_key((name, topic_id)))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class NodeEndpoint(Plain):
     """Part of ProduceResponse.
 
@@ -191,12 +254,29 @@ class NodeEndpoint(Plain):
 
     #: The fields by which collections of this struct are indexed.
     MAP_KEYS: ClassVar[tuple[str, ...]] = ("node_id",)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "node_id": 0,
+        "host": "",
+        "port": 0,
+        "rack": None,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        node_id: int = 0,
+        host: str = "",
+        port: int = 0,
+        rack: str | None = None,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.node_id: int = node_id
+        self.host: str = host
+        self.port: int = port
+        self.rack: str | None = rack
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
 class NodeEndpointCollection(KeyedList[NodeEndpoint]):
@@ -214,7 +294,6 @@ class NodeEndpointCollection(KeyedList[NodeEndpoint]):
         return list(self._with_key(node_id))
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False, on_setattr=attrs.setters.NO_OP)
 class ProduceResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -236,16 +315,26 @@ class ProduceResponse(Plain):
         "responses": TopicProduceResponse,
         "node_endpoints": NodeEndpoint,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "responses": TopicProduceResponseCollection,
+        "throttle_time_ms": 0,
+        "node_endpoints": NodeEndpointCollection,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    responses: TopicProduceResponseCollection = attrs.field(
-        factory=TopicProduceResponseCollection,
-        converter=attrs.converters.optional(TopicProduceResponseCollection),
-    )
-    throttle_time_ms: int = 0
-    node_endpoints: NodeEndpointCollection = attrs.field(
-        factory=NodeEndpointCollection, converter=attrs.converters.optional(NodeEndpointCollection)
-    )
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        responses: Iterable[TopicProduceResponse] | None = (),
+        throttle_time_ms: int = 0,
+        node_endpoints: Iterable[NodeEndpoint] | None = (),
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.responses: TopicProduceResponseCollection = None if responses is None else TopicProduceResponseCollection(responses)  # type: ignore[assignment]
+        self.throttle_time_ms: int = throttle_time_ms
+        self.node_endpoints: NodeEndpointCollection = None if node_endpoints is None else NodeEndpointCollection(node_endpoints)  # type: ignore[assignment]
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

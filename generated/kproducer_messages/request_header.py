@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar
-
-import attrs
+from typing import Any, ClassVar
 
 from ._decoders import Layouts, decoders
 from ._plain import Plain
@@ -46,7 +44,6 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class RequestHeader(Plain):
     """A header. Not thread-safe: plain data.
 
@@ -63,12 +60,29 @@ class RequestHeader(Plain):
     MAX_VERSION: ClassVar[int] = 2
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "request_api_key": 0,
+        "request_api_version": 0,
+        "correlation_id": 0,
+        "client_id": "",
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    request_api_key: int = 0
-    request_api_version: int = 0
-    correlation_id: int = 0
-    client_id: str | None = ""
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        request_api_key: int = 0,
+        request_api_version: int = 0,
+        correlation_id: int = 0,
+        client_id: str | None = "",
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.request_api_key: int = request_api_key
+        self.request_api_version: int = request_api_version
+        self.correlation_id: int = correlation_id
+        self.client_id: str | None = client_id
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

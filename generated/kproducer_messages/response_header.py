@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar
-
-import attrs
+from typing import Any, ClassVar
 
 from ._decoders import Layouts, decoders
 from ._plain import Plain
@@ -41,7 +39,6 @@ _S_iB = Struct(">iB")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class ResponseHeader(Plain):
     """A header. Not thread-safe: plain data.
 
@@ -55,9 +52,20 @@ class ResponseHeader(Plain):
     MAX_VERSION: ClassVar[int] = 1
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 2)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "correlation_id": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    correlation_id: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        correlation_id: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.correlation_id: int = correlation_id
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

@@ -7,8 +7,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, ClassVar
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -42,7 +40,6 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class SaslAuthenticateRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -59,9 +56,20 @@ class SaslAuthenticateRequest(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "auth_bytes": bytes,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "auth_bytes": b"",
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    auth_bytes: bytes = b""
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        auth_bytes: bytes = b"",
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.auth_bytes: bytes = auth_bytes
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

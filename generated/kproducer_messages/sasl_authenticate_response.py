@@ -7,8 +7,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, ClassVar
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -49,7 +47,6 @@ _S_qB = Struct(">qB")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class SaslAuthenticateResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -70,12 +67,29 @@ class SaslAuthenticateResponse(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "auth_bytes": bytes,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "error_code": 0,
+        "error_message": "",
+        "auth_bytes": b"",
+        "session_lifetime_ms": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    error_code: int = 0
-    error_message: str | None = ""
-    auth_bytes: bytes = b""
-    session_lifetime_ms: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        error_message: str | None = "",
+        auth_bytes: bytes = b"",
+        session_lifetime_ms: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.error_code: int = error_code
+        self.error_message: str | None = error_message
+        self.auth_bytes: bytes = auth_bytes
+        self.session_lifetime_ms: int = session_lifetime_ms
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar
-
-import attrs
+from typing import Any, ClassVar
 
 from ._decoders import Layouts, decoders
 from ._plain import Plain
@@ -37,7 +35,6 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class SaslHandshakeRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -51,9 +48,20 @@ class SaslHandshakeRequest(Plain):
     MAX_VERSION: ClassVar[int] = 1
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(0)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "mechanism": "",
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    mechanism: str = ""
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        mechanism: str = "",
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.mechanism: str = mechanism
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

@@ -7,8 +7,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, ClassVar
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -19,6 +17,7 @@ from ._wire import (
     EncodeError,
     Gather,
     MAX_STRING_BYTES,
+    NEW,
     bad_length,
     decode_failed,
     encode_failed,
@@ -38,7 +37,6 @@ _S_i = Struct(">i")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class SaslHandshakeResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -53,10 +51,23 @@ class SaslHandshakeResponse(Plain):
     MAX_VERSION: ClassVar[int] = 1
     #: Versions with compact lengths and tagged fields.
     FLEXIBLE_VERSIONS: ClassVar[range] = range(0)
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "error_code": 0,
+        "mechanisms": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    error_code: int = 0
-    mechanisms: list[str] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        mechanisms: list[str] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.error_code: int = error_code
+        self.mechanisms: list[str] = [] if mechanisms is NEW else mechanisms
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

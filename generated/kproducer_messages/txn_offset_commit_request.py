@@ -9,8 +9,6 @@ from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -21,6 +19,7 @@ from ._wire import (
     EncodeError,
     Gather,
     MAX_STRING_BYTES,
+    NEW,
     ZERO_UUID,
     ZERO_UUID_BYTES,
     bad_length,
@@ -61,7 +60,6 @@ _S_qhiB = Struct(">qhiB")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class TxnOffsetCommitRequestPartition(Plain):
     """Part of TxnOffsetCommitRequest.
 
@@ -74,14 +72,31 @@ class TxnOffsetCommitRequestPartition(Plain):
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    committed_metadata: str | None = ""
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "partition_index": 0,
+        "committed_offset": 0,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "",
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        committed_offset: int = 0,
+        committed_leader_epoch: int = -1,
+        committed_metadata: str | None = "",
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.partition_index: int = partition_index
+        self.committed_offset: int = committed_offset
+        self.committed_leader_epoch: int = committed_leader_epoch
+        self.committed_metadata: str | None = committed_metadata
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class TxnOffsetCommitRequestTopic(Plain):
     """Part of TxnOffsetCommitRequest.
 
@@ -96,14 +111,28 @@ class TxnOffsetCommitRequestTopic(Plain):
         "topic_id": UUID,
         "partitions": TxnOffsetCommitRequestPartition,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "topic_id": ZERO_UUID,
+        "partitions": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    topic_id: UUID = ZERO_UUID
-    partitions: list[TxnOffsetCommitRequestPartition] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: UUID = ZERO_UUID,
+        partitions: list[TxnOffsetCommitRequestPartition] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.topic_id: UUID = topic_id
+        self.partitions: list[TxnOffsetCommitRequestPartition] = [] if partitions is NEW else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class TxnOffsetCommitRequest(Plain):
     """A request. Not thread-safe: plain data.
 
@@ -129,16 +158,41 @@ class TxnOffsetCommitRequest(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topics": TxnOffsetCommitRequestTopic,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "transactional_id": "",
+        "group_id": "",
+        "producer_id": 0,
+        "producer_epoch": 0,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "topics": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    transactional_id: str = ""
-    group_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    generation_id_or_member_epoch: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    topics: list[TxnOffsetCommitRequestTopic] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        transactional_id: str = "",
+        group_id: str = "",
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        generation_id_or_member_epoch: int = -1,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+        topics: list[TxnOffsetCommitRequestTopic] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.transactional_id: str = transactional_id
+        self.group_id: str = group_id
+        self.producer_id: int = producer_id
+        self.producer_epoch: int = producer_epoch
+        self.generation_id_or_member_epoch: int = generation_id_or_member_epoch
+        self.member_id: str = member_id
+        self.group_instance_id: str | None = group_instance_id
+        self.topics: list[TxnOffsetCommitRequestTopic] = [] if topics is NEW else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

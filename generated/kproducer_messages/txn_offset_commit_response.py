@@ -9,8 +9,6 @@ from struct import Struct
 from typing import Any, ClassVar
 from uuid import UUID
 
-import attrs
-
 from ._decoders import Layouts, decoders
 from ._plain import Plain
 from ._wire import (
@@ -21,6 +19,7 @@ from ._wire import (
     EncodeError,
     Gather,
     MAX_STRING_BYTES,
+    NEW,
     ZERO_UUID,
     ZERO_UUID_BYTES,
     bad_length,
@@ -57,7 +56,6 @@ _S_ii = Struct(">ii")
 _new = object.__new__
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class TxnOffsetCommitResponsePartition(Plain):
     """Part of TxnOffsetCommitResponse.
 
@@ -67,12 +65,25 @@ class TxnOffsetCommitResponsePartition(Plain):
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
-    partition_index: int = 0
-    error_code: int = 0
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "partition_index": 0,
+        "error_code": 0,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.partition_index: int = partition_index
+        self.error_code: int = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class TxnOffsetCommitResponseTopic(Plain):
     """Part of TxnOffsetCommitResponse.
 
@@ -87,14 +98,28 @@ class TxnOffsetCommitResponseTopic(Plain):
         "topic_id": UUID,
         "partitions": TxnOffsetCommitResponsePartition,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "name": "",
+        "topic_id": ZERO_UUID,
+        "partitions": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    name: str = ""
-    topic_id: UUID = ZERO_UUID
-    partitions: list[TxnOffsetCommitResponsePartition] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: UUID = ZERO_UUID,
+        partitions: list[TxnOffsetCommitResponsePartition] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.name: str = name
+        self.topic_id: UUID = topic_id
+        self.partitions: list[TxnOffsetCommitResponsePartition] = [] if partitions is NEW else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
 
 
-@attrs.define(kw_only=True, repr=False, weakref_slot=False)
 class TxnOffsetCommitResponse(Plain):
     """A response. Not thread-safe: plain data.
 
@@ -112,10 +137,23 @@ class TxnOffsetCommitResponse(Plain):
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "topics": TxnOffsetCommitResponseTopic,
     }
+    FIELDS: ClassVar[dict[str, Any]] = {
+        "throttle_time_ms": 0,
+        "topics": list,
+        "unknown_tagged_fields": None,
+    }
+    __slots__ = tuple(FIELDS)
 
-    throttle_time_ms: int = 0
-    topics: list[TxnOffsetCommitResponseTopic] = attrs.field(factory=list)
-    unknown_tagged_fields: dict[int, bytes] | None = None
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        topics: list[TxnOffsetCommitResponseTopic] = NEW,
+        unknown_tagged_fields: dict[int, bytes] | None = None,
+    ) -> None:
+        self.throttle_time_ms: int = throttle_time_ms
+        self.topics: list[TxnOffsetCommitResponseTopic] = [] if topics is NEW else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
         """Exact size of the encoded message in bytes, referenced bytes included.

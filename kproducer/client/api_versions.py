@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
-from importlib import metadata as distribution_metadata
 
 import attrs
 from kproducer_messages import ApiVersionsResponse, DecodeError
@@ -24,6 +23,7 @@ from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_co
 from kproducer.protocol.registry import ApiKey, api_name, supported_api_keys, supported_versions
 from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
 from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.types import VERSION
 
 _log = GuardedLogger(__name__)
 
@@ -124,11 +124,8 @@ def sanitized_software_text(text: str) -> str:
 
 
 def installed_version() -> str:
-    """The version of this package; ``not installed`` if it runs from its sources."""
-    try:
-        return distribution_metadata.version("kproducer")
-    except distribution_metadata.PackageNotFoundError:
-        return "not installed"
+    """The version of this package."""
+    return VERSION
 
 
 class ApiVersionsExchange:

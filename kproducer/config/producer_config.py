@@ -56,18 +56,8 @@ _CHECKED_BY_BROKERS = (
 )
 
 
-def _with_parsers(_class: type, fields: list[Any]) -> list[Any]:
-    """Make each attribute's converter call its Setting, which checks and converts the value."""
-    return [field.evolve(converter=_converter(field.metadata[METADATA_KEY], field.name)) for field in fields]
-
-
-def _converter(setting: Setting, name: str) -> Callable[[Any], Any]:
-    # Not functools.partial: attrs inspects the signature, which takes three times as long for a partial.
-    return lambda value: setting.parse(setting, name, value)
-
-
 # A setting comes after those that its default depends on.
-@attrs.frozen(kw_only=True, field_transformer=_with_parsers)
+@attrs.frozen(kw_only=True, init=False, slots=False)
 class ProducerConfig:
     """The settings of one producer. Immutable; safe to share between threads.
 
@@ -515,7 +505,16 @@ class ProducerConfig:
         source="KIP-86", about="For AWS_MSK_IAM: the class that Java clients need. Without effect."
     )
 
-    def __attrs_post_init__(self) -> None:
+    # Not made by attrs: for so many settings that takes longer than the import of everything else here.
+    def __init__(self, **settings: Any) -> None:
+        _check_names(settings, {name: name for name in SETTINGS})
+        values = self.__dict__
+        for name, setting in SETTINGS.items():
+            if name in settings:
+                given = settings[name]
+            else:
+                given = setting.default if setting.adjust is None else setting.adjust(self)
+            values[name] = setting.parse(setting, name, given)
         _check_contradictions(self)
 
     def __repr__(self) -> str:
@@ -526,6 +525,10 @@ class ProducerConfig:
             if not setting.is_secret and hasattr(self, name)
         )
         return f"ProducerConfig({', '.join(settings)})"
+
+    def evolve(self, **changes: Any) -> ProducerConfig:
+        """A copy with other values of some settings."""
+        return attrs.evolve(self, **changes)
 
     def is_set(self, name: str) -> bool:
         """Whether a setting differs from its default."""

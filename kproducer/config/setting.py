@@ -52,7 +52,8 @@ class Setting:
         kind: the type as the documentation calls it.
         given_type: the Python type of the values that the setting accepts, for ``ProducerSettings``.
         parse: checks and converts a value.
-        default: the default as the documentation shows it.
+        default: the default as the documentation shows it; ``None`` if the setting is required.
+        adjust: returns the default of a configuration if it depends on other settings.
         unit: ``ms``, ``bytes`` or empty.
         minimum, maximum: inclusive bounds of a number.
         choices: the allowed texts; empty if any text is.
@@ -68,6 +69,7 @@ class Setting:
     given_type: str
     parse: Parser
     default: Any
+    adjust: Callable[[Any], Any] | None = None
     unit: str = ""
     minimum: float = 0
     maximum: float = 0
@@ -130,26 +132,18 @@ def special(
     kind: str,
     given_type: str,
     parse: Parser,
-    default: Any = attrs.NOTHING,
+    default: Any = None,
     adjust: Callable[[Any], Any] | None = None,
     **facts: Any,
 ) -> Any:
     """Declare a setting with its own parser.
 
     Args:
-        kind, given_type, parse: see ``Setting``.
-        default: without one, the setting is required.
-        adjust: returns the default of a configuration if it depends on other settings; ``default`` is then
-            only documented.
+        kind, given_type, parse, default, adjust: see ``Setting``.
         facts: other attributes of the ``Setting``.
     """
-    plain = None if default is attrs.NOTHING else default
-    setting = Setting(kind, given_type, parse, plain, **facts)
-    return attrs.field(
-        default=default if adjust is None else attrs.Factory(adjust, takes_self=True),
-        repr=False if setting.is_secret else setting.show,
-        metadata={METADATA_KEY: setting},
-    )
+    setting = Setting(kind, given_type, parse, default, adjust, **facts)
+    return attrs.field(metadata={METADATA_KEY: setting})
 
 
 def integer(default: int | None, minimum: int = 0, maximum: int = INT32_MAX, **facts: Any) -> Any:

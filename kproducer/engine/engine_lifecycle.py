@@ -121,9 +121,7 @@ class EngineLifecycle:
         # Not around the change itself: a beginning transaction takes the two locks in the other order. The
         # id is read here because another thread may have changed it again.
         with self._lock:
-            self.config = attrs.evolve(
-                self.config, transactional_id=transaction_lifecycle.transactional_id or ""
-            )
+            self.config = self.config.evolve(transactional_id=transaction_lifecycle.transactional_id or "")
 
     def close(self, timeout: float | None) -> None:
         """See ``KafkaProducer.close``."""

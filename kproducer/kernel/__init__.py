@@ -1,9 +1,9 @@
 """The innermost byte work, behind one small interface: encode a record, finish a batch, checksum, hash.
 
 A kernel knows no policy: compress or not, split, retry. There are two with the same names, signatures,
-results and errors: ``pure`` in Python, and ``native``, compiled, which takes from the other one what C would
-not make faster. ``KPRODUCER_KERNEL`` chooses: ``auto`` (the default: native if it can be imported), ``pure``
-or ``native``. Nothing outside of this package imports a twin. ``pure/__init__.py`` lists the names.
+results and errors: ``pure`` in Python, and ``native``, compiled. They share what C would not make faster.
+``KPRODUCER_KERNEL`` chooses: ``auto`` (the default: native if it can be imported), ``pure`` or ``native``.
+Nothing outside of this package imports a twin. ``pure/__init__.py`` lists the names.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import os
 from typing import TYPE_CHECKING
 
 from kproducer.errors import ConfigError
-from kproducer.kernel.pure import *
 
-#: Which twin is in use.
-IMPLEMENTATION = "pure"
+if TYPE_CHECKING:
+    from kproducer.kernel.pure import *
 
 _wanted = os.environ.get("KPRODUCER_KERNEL", "auto")
 if _wanted not in ("auto", "pure", "native"):
     raise ConfigError(f"KPRODUCER_KERNEL={_wanted!r} is none of auto, pure, native")
+#: Which twin is in use. The other one is not imported.
+IMPLEMENTATION = "pure" if _wanted == "pure" else "native"
 if not TYPE_CHECKING and _wanted != "pure":
     _log = logging.getLogger(__name__)
     try:
@@ -31,6 +32,8 @@ if not TYPE_CHECKING and _wanted != "pure":
                 f"KPRODUCER_KERNEL=native: the native kernel cannot be imported: {error}"
             ) from error
         _log.debug("kernel: pure, because the native one cannot be imported: %s", error)
+        IMPLEMENTATION = "pure"
     else:
-        IMPLEMENTATION = "native"
         _log.debug("kernel: native")
+if not TYPE_CHECKING and IMPLEMENTATION == "pure":
+    from kproducer.kernel.pure import *

@@ -16,7 +16,6 @@ from contextlib import suppress
 from io import BufferedRWPair
 from typing import Any
 
-import attrs
 from kproducer_messages import MetadataRequest
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
@@ -108,8 +107,8 @@ def check_secured_cluster(config: ProducerConfig, topics: Mapping[str, str], tim
     # Imported here: see above.
     from kproducer.kafka_producer import KafkaProducer
 
-    config = attrs.evolve(
-        config, transactional_id="", enable_idempotence=False, max_block_ms=round(timeout_s * 1000)
+    config = config.evolve(
+        transactional_id="", enable_idempotence=False, max_block_ms=round(timeout_s * 1000)
     )
     try:
         producer = KafkaProducer.from_config(config)

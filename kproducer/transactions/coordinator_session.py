@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
@@ -74,8 +72,7 @@ class CoordinatorSession:
 
     def __init__(self, config: ProducerConfig) -> None:
         # The limit of requests in flight is for sequence numbers, which a session does not have.
-        self._config = config = attrs.evolve(
-            config,
+        self._config = config = config.evolve(
             client_id=config.client_id or "kproducer-coordinators",
             transactional_id="",
             enable_idempotence=False,

@@ -124,11 +124,11 @@ class _Builder:
     def width(self, item: Any) -> int:
         """Approximate encoded size of an object, to choose the number of elements."""
         total = 1
-        for attribute in attrs.fields(type(item)):
-            value = getattr(item, attribute.name)
+        for name in item.FIELDS:
+            value = getattr(item, name)
             total += 4 if type(value) is int else 1
             if isinstance(value, list):
-                total += sum(self.width(each) if hasattr(each, "__attrs_attrs__") else 3 for each in value)
+                total += sum(self.width(each) if hasattr(each, "FIELDS") else 3 for each in value)
         return total
 
     def single(self, kind: str, below: tuple[str, ...]) -> Any:

@@ -5,13 +5,14 @@ A twin is a module with exactly these names; ``tests/unit/kernel`` holds each on
 
 from __future__ import annotations
 
+from kproducer.kernel.batch_header import record_size_upper_bound, write_batch_header
 from kproducer.kernel.pure.append import (
     AppendSlot,
     RecordAppender,
     StickyPartition,
     TopicSlots,
 )
-from kproducer.kernel.pure.batch_v2 import BatchWriter, record_size_upper_bound, write_batch_header
+from kproducer.kernel.pure.batch_v2 import BatchWriter
 from kproducer.kernel.pure.completion import (
     BatchOutcome,
     Deliveries,

@@ -1,4 +1,4 @@
-"""Writes record batch v2: records one by one into a caller's buffer, then the header before them.
+"""Writes the records of record batch v2 one by one into a caller's buffer, after the space for the header.
 
 A record on the wire (all integers zigzag varints, the timestamp delta a varlong):
 
@@ -6,8 +6,7 @@ A record on the wire (all integers zigzag varints, the timestamp delta a varlong
     key length (-1: null) | key | value length (-1: null) | value
     header count | for each: name length | name (UTF-8) | value length (-1: null) | value
 
-Knows nothing of compression, limits on requests or retries. Source: Kafka's ``DefaultRecord.writeTo``,
-``DefaultRecordBatch.writeHeader``.
+Knows nothing of compression, limits on requests or retries. Source: Kafka's ``DefaultRecord.writeTo``.
 """
 
 from __future__ import annotations
@@ -16,19 +15,7 @@ from typing import Final
 
 import attrs
 
-from kproducer.kernel.layout import (
-    ATTRIBUTES_OFFSET,
-    CRC,
-    CRC_OFFSET,
-    HEADER_AFTER_CRC,
-    HEADER_BEFORE_CRC,
-    LOG_OVERHEAD,
-    MAGIC,
-    MAX_RECORD_OVERHEAD,
-    NO_PARTITION_LEADER_EPOCH,
-    RECORD_BATCH_OVERHEAD,
-)
-from kproducer.kernel.pure.crc32c import crc32c
+from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.kernel.pure.varint import NULL_LENGTH, TABLE, TABLE_SIZE, encode_varint, encode_varlong
 from kproducer.types import INT32_MAX, INT64_MAX, Headers
 
@@ -190,57 +177,6 @@ class BatchWriter:
             and self._expected_size(position) + end - position <= self._wire_limit
             and self._expected_size(end) < self._wire_limit
         )
-
-
-def record_size_upper_bound(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
-    """Return the most bytes that a batch with this one record can take, the batch's header included.
-
-    A buffer of this size always has room for the record as the first one of a batch.
-
-    Raises:
-        TypeError, ValueError: as ``encode_headers``.
-    """
-    return (
-        RECORD_BATCH_OVERHEAD
-        + MAX_RECORD_OVERHEAD
-        + (0 if key is None else len(key))
-        + (0 if value is None else len(value))
-        + (len(encode_headers(headers)) if headers else 0)
-    )
-
-
-def write_batch_header(
-    buffer: bytearray,
-    end: int,
-    attributes: int,
-    record_count: int,
-    base_timestamp_ms: int,
-    max_timestamp_ms: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-) -> None:
-    """Write the header, checksum included, of the batch whose records end at ``end`` in ``buffer``.
-
-    The base offset is 0 and the partition leader epoch -1: the broker sets both.
-
-    Raises:
-        struct.error: a value does not fit its field.
-    """
-    HEADER_BEFORE_CRC.pack_into(buffer, 0, 0, end - LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, MAGIC)
-    HEADER_AFTER_CRC.pack_into(
-        buffer,
-        ATTRIBUTES_OFFSET,
-        attributes,
-        record_count - 1,
-        base_timestamp_ms,
-        max_timestamp_ms,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        record_count,
-    )
-    CRC.pack_into(buffer, CRC_OFFSET, crc32c(memoryview(buffer)[ATTRIBUTES_OFFSET:end]))
 
 
 def encode_headers(headers: Headers) -> bytes:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.kernel.pure.crc32c import crc32c, load_update
+from kproducer.kernel.crc32c import crc32c, load_update
 
-crc_module = importlib.import_module("kproducer.kernel.pure.crc32c")
+crc_module = importlib.import_module("kproducer.kernel.crc32c")
 
 VECTORS = [
     (b"", 0x00000000),
