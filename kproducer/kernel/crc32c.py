@@ -8,12 +8,13 @@ Source: RFC 3720 appendix B.4; Kafka's ``Crc32C``.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 from collections.abc import Callable
 from functools import partial
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -24,19 +25,25 @@ _logger = logging.getLogger(__name__)
 
 
 def _accelerated() -> Update:
-    # Only this module of the package: its __init__ imports a command line and metadata, which takes 20 ms.
-    package = importlib.util.find_spec("crc32c")
-    folders = package.submodule_search_locations if package else ()
-    spec = PathFinder.find_spec("crc32c._crc32c", folders)
-    if spec is None or spec.loader is None:
-        raise ImportError("No module named 'crc32c'")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     # Mode 0 keeps the interpreter lock: a batch takes microseconds, while taking the lock back from a busy
     # application thread can take five milliseconds.
-    update: Update = partial(module.crc32c, gil_release_mode=0)
+    update: Update = partial(_crc32c_module().crc32c, gil_release_mode=0)
     update(b"", 0)
     return update
+
+
+def _crc32c_module() -> Any:
+    """The compiled module alone, if the package has it where releases have had it.
+
+    The package's ``__init__`` imports a command line and metadata, which takes 20 ms.
+    """
+    package = importlib.util.find_spec("crc32c")
+    spec = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations if package else ())
+    if spec is None or spec.loader is None:
+        return importlib.import_module("crc32c")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _table_driven() -> Update:
