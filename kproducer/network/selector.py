@@ -91,9 +91,9 @@ class Selector:
     ) -> None:
         # fixed after construction
         self._config = config
-        self._max_idle_ms = (
-            config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else NEVER_MS
-        )
+        max_idle_ms = config.connections_max_idle_ms
+        # A connection outlives the poll in which bytes moved, as in Kafka: with 0 none would come up.
+        self._max_idle_ms = max(max_idle_ms, 1) if max_idle_ms >= 0 else NEVER_MS
         self._max_frame_bytes = max_frame_bytes
         self._clock = clock
         self._transport_factory = transport_factory

@@ -208,6 +208,18 @@ def test_a_negative_idle_time_means_never(make_selector: Callable[..., Selector]
         assert selector.disconnected == {}
 
 
+def test_with_an_idle_time_of_zero_a_connection_outlives_the_poll_in_which_it_was_used(
+    make_selector: Callable[..., Selector], clock: ManualClock
+) -> None:
+    selector = make_selector(connections_max_idle_ms=0)
+    with Listener() as listener:
+        connect(selector, listener)
+        assert selector.is_channel_ready("0")
+        clock.advance(1)
+        selector.poll(0)
+        assert list(selector.disconnected) == ["0"]
+
+
 def test_a_wakeup_ends_a_poll_from_another_thread(selector: Selector) -> None:
     thread = threading.Thread(target=selector.wakeup)
     thread.start()
