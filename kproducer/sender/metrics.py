@@ -1,7 +1,7 @@
 """ProducerMetrics: the counters of a producer, updated per batch and per request, never per record.
 
-Only the I/O thread writes them and any thread may read, so a reader may see a sum that is one batch ahead of
-its count. The names are those of the Java client with ``_`` instead of ``-``.
+Only the I/O thread writes them and any thread may read, so a reader may see a sum that is one request ahead
+of its count. The names are those of the Java client with ``_`` instead of ``-``.
 Source: Kafka's ``SenderMetricsRegistry`` and ``BufferPool`` metrics.
 """
 
