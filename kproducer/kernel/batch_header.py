@@ -18,6 +18,7 @@ from kproducer.kernel.layout import (
     NO_PARTITION_LEADER_EPOCH,
     RECORD_BATCH_OVERHEAD,
 )
+from kproducer.kernel.record_headers import headers_size
 from kproducer.types import Headers
 
 
@@ -27,13 +28,11 @@ def record_size_upper_bound(key: bytes | None, value: bytes | None, headers: Hea
     A buffer of this size always has room for the record as the first one of a batch.
 
     Raises:
-        TypeError, ValueError: as ``encode_headers``.
+        TypeError, ValueError: as ``checked_headers``.
     """
     size = RECORD_BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + len(key or b"") + len(value or b"")
     if headers:
-        from kproducer.kernel.pure.batch_v2 import encode_headers  # records without headers need no tables
-
-        size += len(encode_headers(headers))
+        size += headers_size(headers)
     return size
 
 

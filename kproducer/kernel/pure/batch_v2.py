@@ -17,6 +17,7 @@ import attrs
 
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.kernel.pure.varint import NULL_LENGTH, TABLE, TABLE_SIZE, encode_varint, encode_varlong
+from kproducer.kernel.record_headers import checked_headers
 from kproducer.types import INT32_MAX, INT64_MAX, Headers
 
 #: The end of a record without headers: their count.
@@ -183,27 +184,18 @@ def encode_headers(headers: Headers) -> bytes:
     """Encode the headers of one record, their count included.
 
     Raises:
-        TypeError: not a list or tuple of (str, bytes or None) tuples.
-        ValueError: a name cannot be encoded as UTF-8, or something is longer than 2**31 - 1 bytes.
+        TypeError: as ``checked_headers``.
+        ValueError: also if something is longer than 2**31 - 1 bytes.
     """
-    if not isinstance(headers, (list, tuple)):
-        raise TypeError(f"headers must be a list or a tuple, not {_types(headers)}")
-    # A copy: another thread may change a list between the count and its last item.
-    headers = tuple(headers)
-    pieces = [encode_varint(len(headers))]
-    for header in headers:
-        if header.__class__ is not tuple or len(header) != 2:
-            raise TypeError(f"a header must be a (name, value) tuple, not {_types(header)}")
-        name, value = header
-        name_bytes = str.encode(name)  # TypeError unless it is a str
-        size = len(name_bytes)
+    checked = checked_headers(headers)
+    pieces = [encode_varint(len(checked))]
+    for name, value in checked:
+        size = len(name)
         pieces.append(TABLE[size] if size < TABLE_SIZE else encode_varint(size))
-        pieces.append(name_bytes)
+        pieces.append(name)
         if value is None:
             pieces.append(NULL_LENGTH)
             continue
-        if value.__class__ is not bytes:
-            raise TypeError(f"the value of a header must be bytes or None, not {_types(value)}")
         size = len(value)
         pieces.append(TABLE[size] if size < TABLE_SIZE else encode_varint(size))
         pieces.append(value)

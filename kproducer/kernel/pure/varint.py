@@ -24,7 +24,7 @@ def _unsigned(value: int) -> bytes:
 
 #: ``TABLE`` holds the encodings of 0 to TABLE_SIZE - 1: all that take one or two bytes.
 TABLE_SIZE: Final = 8192
-# Written out for one and two bytes: every program that imports the producer builds this table.
+# Written out for one and two bytes: every program without the native kernel builds this table.
 TABLE: Final[tuple[bytes, ...]] = (
     *[bytes((value << 1,)) for value in range(64)],
     *[bytes((value << 1 & 0x7F | 0x80, value >> 6)) for value in range(64, TABLE_SIZE)],

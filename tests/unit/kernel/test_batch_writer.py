@@ -6,11 +6,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kproducer.kernel import BatchWriter, record_size_upper_bound, write_batch_header
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
+from kproducer.kernel.pure.batch_v2 import encode_headers
 from kproducer.types import INT32_MAX, INT64_MAX
 from tests.fakebroker.batch_check import read_records
 from tests.support.units.foreign_records import kafka_python_records
@@ -276,3 +277,12 @@ def test_a_buffer_of_the_upper_bound_takes_the_first_record(
     writer = BatchWriter(bytearray(size))
     assert writer.append(timestamp_ms, key, value, headers)
     assert writer.position <= size
+
+
+@given(header_lists)
+@example([("x" * 63, b"y" * 64), ("", None)])
+@example([("é" * 4096, b"y" * 8191)] * 64)
+def test_the_upper_bound_has_the_exact_size_of_the_headers(headers: list[tuple[str, bytes | None]]) -> None:
+    without = record_size_upper_bound(None, None, None)
+    expected = len(encode_headers(headers)) if headers else 0
+    assert record_size_upper_bound(None, None, headers) - without == expected

@@ -128,3 +128,16 @@ def test_a_kernel_that_does_not_exist_is_an_error_that_names_the_variable() -> N
     result = run_with_kernel("fast")
     assert result.returncode != 0
     assert "ConfigError: KPRODUCER_KERNEL='fast' is none of auto, pure, native" in result.stderr
+
+
+def test_a_record_with_headers_does_not_import_the_pure_kernel() -> None:
+    """If the process were forked during that import, the child could never send a record with headers."""
+    pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
+    code = (
+        "import sys; from kproducer import kernel\n"
+        "kernel.record_size_upper_bound(None, b'value', [('name', b'value')])\n"
+        "print(sorted(name for name in sys.modules if name.startswith('kproducer.kernel.pure')))"
+    )
+    environment = {**os.environ, "KPRODUCER_KERNEL": "native"}
+    printed = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True, timeout=60)
+    assert printed == "[]\n"
