@@ -47,6 +47,7 @@ _TAKEN_BY_MODULES = frozenset(
             "CodecError",
             "Gather",
             "Iterable",
+            "NEW",
             "Struct",
             "UUID",
         ),

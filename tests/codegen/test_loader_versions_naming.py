@@ -85,4 +85,5 @@ def test_reserved_names_get_an_underscore():
     assert local_name("topics") == "topics"
     assert class_name("TimeoutError") == "TimeoutError_"
     assert class_name("Buffer") == "Buffer_"
+    assert class_name("NEW") == "NEW_"
     assert module_name("ProduceRequest") == "produce_request"
