@@ -72,7 +72,7 @@ def _measure_client(client: Client, task: dict[str, Any]) -> dict[str, Any]:
     pool = distinct_records(workload)
     session = client.open(target)
     fixed_count: int | None = task["count"]
-    # All different records, so that the warm-up uses every partition.
+    # All different records, so that the warm-up uses nearly every partition.
     first, warm_seconds = (fixed_count, 0.0) if fixed_count else (len(pool), WARM_UP_SECONDS)
     warm_up, cost = _warm_up(session, pool, first, warm_seconds)
     count = fixed_count or workload.count
