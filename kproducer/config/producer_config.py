@@ -10,8 +10,8 @@ Source: Kafka's ``ProducerConfig``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -47,8 +47,14 @@ from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
 from kproducer.types import INT32_MAX, INT64_MAX
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from kproducer.config.producer_settings import ProducerSettings
+
 _log = logging.getLogger(__name__)
 
+_MISSING: Any = object()
 _SSL = "Kafka SslConfigs"
 _LIBRDKAFKA = "librdkafka"
 _CHECKED_BY_BROKERS = (
@@ -506,15 +512,19 @@ class ProducerConfig:
     )
 
     # Not made by attrs: for so many settings that takes longer than the import of everything else here.
-    def __init__(self, **settings: Any) -> None:
-        _check_names(settings, {name: name for name in SETTINGS})
+    def __init__(
+        self, *, bootstrap_servers: str | Iterable[str] = _MISSING, **settings: Unpack[ProducerSettings]
+    ) -> None:
+        servers = {} if bootstrap_servers is _MISSING else {"bootstrap_servers": bootstrap_servers}
+        given: dict[str, Any] = {**servers, **settings}
+        _check_names(given, {name: name for name in SETTINGS})
         values = self.__dict__
         for name, setting in SETTINGS.items():
-            if name in settings:
-                given = settings[name]
+            if name in given:
+                value = given[name]
             else:
-                given = setting.default if setting.adjust is None else setting.adjust(self)
-            values[name] = setting.parse(setting, name, given)
+                value = setting.default if setting.adjust is None else setting.adjust(self)
+            values[name] = setting.parse(setting, name, value)
         _check_contradictions(self)
 
     def __repr__(self) -> str:

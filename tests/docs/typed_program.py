@@ -13,6 +13,7 @@ from kproducer import (
     KafkaError,
     KafkaProducer,
     Outcome,
+    ProducerConfig,
     ProducerSettings,
     RecordMetadata,
     SendManyError,
@@ -104,6 +105,9 @@ def wrong_settings() -> None:
     KafkaProducer("x:1", key_serializer=repr)  # error: arg-type
     KafkaProducer("x:1", interceptors=5)  # error: arg-type
     KafkaProducer(9092)  # error: arg-type
+    ProducerConfig(bootstrap_servers="x:1", acks="all").evolve(linger_ms=5)
+    ProducerConfig(bootstrap_servers="x:1", linger_ms="5")  # error: arg-type
+    ProducerConfig(bootstrap_servers="x:1", linger=5)  # error: call-arg
     settings: ProducerSettings = {"lingerms": 5}  # error: typeddict-unknown-key
     KafkaProducer("x:1", **settings)
 
