@@ -217,6 +217,9 @@ class RecordAccumulator:
                             break
                         read_ms = self._clock.monotonic_ms()
                         self._close_full_locked(queue, batch, read_ms)
+                        if self._compression.type is not PLAIN:
+                            # This thread may have compressed for longer than the next batch lingers.
+                            read_ms = 0
                         wake_sender = True
                         if sticky is not None:
                             # To another partition now, since no small batch is left here.

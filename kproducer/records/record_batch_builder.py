@@ -317,9 +317,10 @@ class RecordBatchBuilder:
         with memoryview(self._wire_buffer) as view:
             view[RECORD_BATCH_OVERHEAD:end] = compressed
         self._compressed_size_bytes = len(compressed)
+        self.compression_ratio = len(compressed) / plain_bytes
+        # Last: after an interruption before it, all of this is repeated.
         self._record_bytes = plain_bytes
         self._compressed = None
-        self.compression_ratio = len(compressed) / plain_bytes
         if self._topic_ratio is not None:
             self._topic_ratio.observe(self.compression_ratio)
 

@@ -82,6 +82,7 @@ def test_a_batch_whose_sender_was_interrupted_while_it_compressed_is_sent_nevert
             assert batch.try_append(TS, None, value, None, None) is not None
         interrupted = interrupt_after(instructions, COMPRESSING, batch.compress)
         assert [record.value for record in read_batch(batch.records()).records] == values
+        assert builder.compression_ratio < 0.5, f"after interruption {instructions}"
     assert instructions > 20
 
 

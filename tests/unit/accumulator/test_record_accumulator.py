@@ -18,7 +18,9 @@ from kproducer.errors import (
     ProducerClosedError,
 )
 from kproducer.errors.broker_errors import MessageTooLargeError, NotLeaderOrFollowerError
+from kproducer.records.compression import Compression
 from kproducer.sender.produce_requests import InFlightBatches
+from kproducer.types import UNKNOWN_PARTITION
 from tests.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of
 from tests.support.waiting import wait_until
@@ -311,6 +313,27 @@ def test_splitting_comes_to_an_end_when_the_broker_takes_one_record_at_a_time() 
         assert rounds < 100
     assert all(isinstance(f.exception(0), MessageTooLargeError) for f in futures)
     kit.assert_all_memory_is_back()
+
+
+@pytest.mark.parametrize("partition", [0, UNKNOWN_PARTITION], ids=["given", "sticky"])
+def test_a_batch_lingers_from_its_first_record_on_even_if_the_thread_compressed_before(
+    partition: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = Kit(linger_ms=10, batch_size=16384, buffer_memory=1 << 20, compression_type="gzip")
+    compress = Compression.compress
+
+    def slow(self: Compression, plain: memoryview) -> bytes:
+        kit.clock.advance(30)
+        return compress(self, plain)
+
+    monkeypatch.setattr(Compression, "compress", slow)
+    started_ms = kit.now_ms
+    while kit.now_ms == started_ms:
+        kit.append(partition, kit.random.randbytes(3000))
+    appended_ms = kit.now_ms
+    *full, newest = list(kit.accumulator._incomplete)
+    assert len(full) == record_accumulator.MAX_COMPRESSION_BACKLOG + 1
+    assert newest.created_ms == appended_ms
 
 
 def test_expired_batch_is_neither_split_nor_sent_again() -> None:
