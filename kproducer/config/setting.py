@@ -143,7 +143,7 @@ def special(
         facts: other attributes of the ``Setting``.
     """
     setting = Setting(kind, given_type, parse, default, adjust, **facts)
-    return attrs.field(metadata={METADATA_KEY: setting})
+    return attrs.field(default=default, metadata={METADATA_KEY: setting})
 
 
 def integer(default: int | None, minimum: int = 0, maximum: int = INT32_MAX, **facts: Any) -> Any:
