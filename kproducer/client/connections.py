@@ -231,11 +231,10 @@ class Connections:
                 del self._by_id[node_id]
 
     def throttle(
-        self, connection: NodeConnection, api_key: int, version: int, body: object, now_ms: int
+        self, connection: NodeConnection, api_key: int, version: int, throttle_ms: int, now_ms: int
     ) -> None:
         """Send nothing for the time that a response asks for, at most for ``LONGEST_THROTTLE_MS``."""
-        throttle_ms: int = getattr(body, "throttle_time_ms", 0)
-        if throttle_ms <= 0 or version < _FIRST_CLIENT_SIDE_THROTTLING.get(api_key, 0):
+        if version < _FIRST_CLIENT_SIDE_THROTTLING.get(api_key, 0):
             return
         if throttle_ms > LONGEST_THROTTLE_MS:
             suffix = self._repeats.suffix((connection.broker, "throttle"), now_ms)

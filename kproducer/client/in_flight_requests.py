@@ -13,7 +13,6 @@ from typing import Any
 
 from kproducer.client.client_request import ClientRequest
 from kproducer.errors import IllegalStateError, RemoteProtocolError
-from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
 from kproducer.runtime.clock import NEVER_MS
@@ -30,18 +29,17 @@ class InFlightRequests:
 
     Attributes:
         count: requests in flight to all nodes.
+        next_expiry_ms: no request times out before this time has passed. Made exact by ``expired``.
     """
 
-    __slots__ = ("_earliest_expiry_ms", "_max_per_connection", "_queues", "_without_response", "count")
+    __slots__ = ("_max_per_connection", "_queues", "_without_response", "count", "next_expiry_ms")
 
     def __init__(self, max_per_connection: int) -> None:
         self._max_per_connection = max_per_connection
         self._queues: dict[str, deque[ClientRequest]] = {}
         #: Correlation ids of written requests that expect no response, by node.
         self._without_response: dict[str, deque[int]] = {}
-        # Never later than the true earliest expiry. It is made exact when it is reached, so that the usual
-        # case (nothing times out) costs one comparison per loop.
-        self._earliest_expiry_ms = NEVER_MS
+        self.next_expiry_ms = NEVER_MS
         self.count = 0
 
     def add(self, request: ClientRequest) -> None:
@@ -52,18 +50,17 @@ class InFlightRequests:
             queue = self._queues[destination] = deque()
         queue.append(request)
         self.count += 1
-        if request.expires_ms < self._earliest_expiry_ms:
-            self._earliest_expiry_ms = request.expires_ms
+        if request.expires_ms < self.next_expiry_ms:
+            self.next_expiry_ms = request.expires_ms
 
-    def request_of(self, receive: NetworkReceive, broker: str) -> ClientRequest | None:
+    def request_of(self, node_id: str, payload: bytes, broker: str) -> ClientRequest | None:
         """The request that a frame answers; None if the frame is to be dropped.
 
         Raises RemoteProtocolError if no request, or one that is not completely written, waits for a response.
         """
-        node_id, payload = receive
         queue = self._queues.get(node_id)
         if not queue or not queue[0].expect_response:
-            if self._answers_acks_0(receive):
+            if self._answers_acks_0(node_id, payload):
                 return None
             raise RemoteProtocolError(f"{broker} sent a response of {len(payload)} bytes to no request")
         oldest = queue[0]
@@ -74,26 +71,28 @@ class InFlightRequests:
             )
         return oldest
 
-    def parse(self, receive: NetworkReceive, pending: ClientRequest) -> Any | None:
-        """The decoded response to ``pending``; None if the frame is to be dropped.
+    def complete(self, pending: ClientRequest, payload: bytes) -> Any | None:
+        """Remove ``pending``, its node's oldest request, and return the decoded response.
 
-        Raises RemoteProtocolError if the frame cannot be decoded, or answers another request.
+        None if the frame is to be dropped; the request stays then, as after an error. Raises
+        RemoteProtocolError if the frame cannot be decoded, or answers another request.
         """
         try:
-            return parse_response(
-                pending.api_key, pending.api_version, pending.correlation_id, receive.payload
-            )
+            body = parse_response(pending.api_key, pending.api_version, pending.correlation_id, payload)
         except CorrelationIdMismatchError:
-            if self._answers_acks_0(receive):
+            if self._answers_acks_0(pending.destination, payload):
                 return None
             raise
+        self.count -= 1
+        self._queues[pending.destination].popleft()
+        return body
 
-    def _answers_acks_0(self, receive: NetworkReceive) -> bool:
+    def _answers_acks_0(self, node_id: str, payload: bytes) -> bool:
         """Whether the frame answers a request that expects no response. Forgets it and the older ones."""
-        ids = self._without_response.get(receive.source)
-        if not ids or len(receive.payload) < 4:
+        ids = self._without_response.get(node_id)
+        if not ids or len(payload) < 4:
             return False
-        correlation_id = int.from_bytes(receive.payload[:4], "big")
+        correlation_id = int.from_bytes(payload[:4], "big")
         if correlation_id not in ids:
             return False
         while ids.popleft() != correlation_id:
@@ -165,9 +164,7 @@ class InFlightRequests:
             request.expires_ms = min(request.expires_ms + throttle_ms, latest_ms)
 
     def expired(self, now_ms: int) -> list[ClientRequest]:
-        """For each node with a request past its timeout, the first such request."""
-        if now_ms <= self._earliest_expiry_ms:
-            return []
+        """For each node with a request past its timeout, the first one. None before ``next_expiry_ms``."""
         earliest = NEVER_MS
         late: list[ClientRequest] = []
         for queue in self._queues.values():
@@ -178,11 +175,5 @@ class InFlightRequests:
                 earliest = min(earliest, request.expires_ms)
             if first_late is not None:
                 late.append(first_late)
-        self._earliest_expiry_ms = earliest
+        self.next_expiry_ms = earliest
         return late
-
-    def next_expiry_delay_ms(self, now_ms: int) -> int:
-        """How long until a request may time out: never too long, sometimes too short."""
-        if not self.count:
-            return NEVER_MS
-        return max(self._earliest_expiry_ms + 1 - now_ms, 0)

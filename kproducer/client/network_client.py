@@ -38,7 +38,6 @@ from kproducer.errors import (
 )
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, canonical_addresses
-from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.proxy import Proxy
 from kproducer.network.selector import Selector
@@ -309,11 +308,9 @@ class NetworkClient:
         """
         if not self.active:
             raise IllegalStateError("the network client is closed")
-        timeout_ms = min(
-            timeout_ms,
-            self._updater.maybe_update(now_ms),
-            self._in_flight.next_expiry_delay_ms(now_ms),
-        )
+        timeout_ms = min(timeout_ms, self._updater.maybe_update(now_ms))
+        if self._in_flight.count:
+            timeout_ms = min(timeout_ms, self._in_flight.next_expiry_ms + 1 - now_ms)
         connecting = self.connections.connecting
         if connecting:
             timeout_ms = min(timeout_ms, self.connections.next_setup_timeout_ms(now_ms))
@@ -346,7 +343,8 @@ class NetworkClient:
                 for connection in self.connections.resolving():
                     self._connect_if_resolved(connection, now_ms)
                 self._handle_setup_timeouts(now_ms)
-            self._handle_request_timeouts(now_ms)
+            if now_ms > self._in_flight.next_expiry_ms:
+                self._handle_request_timeouts(now_ms)
         finally:
             # Even after an error: these requests are no longer in flight, so no later poll would end them.
             responses, self._ended = self._ended, []
@@ -386,12 +384,12 @@ class NetworkClient:
                 self._ended.append(ClientResponse(ended, now_ms))
 
     def _handle_completed_receives(self, now_ms: int) -> None:
-        for receive in self._selector.completed_receives:
-            connection = self.connections.get(receive.source)
+        for node_id, payload in self._selector.completed_receives:
+            connection = self.connections.get(node_id)
             if connection is None or not connection.is_connected:
                 continue  # an earlier response of this poll ended the connection
             try:
-                self._handle_receive(receive, connection, now_ms)
+                self._handle_receive(payload, connection, now_ms)
             except (RemoteProtocolError, BrokerError, AuthenticationError, NetworkError) as error:
                 self.end_connection(connection, error, now_ms)
             except Exception as bug:
@@ -401,26 +399,27 @@ class NetworkClient:
                 ending.__cause__ = bug
                 self.end_connection(connection, ending, now_ms)
 
-    def _handle_receive(self, receive: NetworkReceive, connection: NodeConnection, now_ms: int) -> None:
-        pending = self._in_flight.request_of(receive, connection.broker)
+    def _handle_receive(self, payload: bytes, connection: NodeConnection, now_ms: int) -> None:
+        pending = self._in_flight.request_of(connection.id, payload, connection.broker)
         if pending is None:
             return
-        version, api_key = pending.api_version, pending.api_key
+        api_key = pending.api_key
         if api_key == ApiKey.API_VERSIONS and pending.is_internal:
-            self._handle_versions_answer(connection, pending, receive.payload, now_ms)
+            self._handle_versions_answer(connection, pending, payload, now_ms)
             return
-        body = self._in_flight.parse(receive, pending)
+        body = self._in_flight.complete(pending, payload)
         if body is None:
             return
-        self._in_flight.complete_oldest(connection.id)
         if not connection.was_answered and api_key not in _SASL_APIS:
             connection.answered()
             self._updater.handle_acceptance()
         if not pending.is_internal:
             # This comes first: an error below must not lose a request that is no longer in flight.
             self._ended.append(ClientResponse(pending, now_ms, body=body))
-        if getattr(body, "throttle_time_ms", 0):
-            self.connections.throttle(connection, api_key, version, body, now_ms)
+        # Those of SASL have no such field.
+        throttle_ms: int = getattr(body, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            self.connections.throttle(connection, api_key, pending.api_version, throttle_ms, now_ms)
         if api_key in _SASL_APIS:
             assert self._authenticator is not None
             self._authenticator.on_response(connection, body, now_ms)
@@ -448,7 +447,10 @@ class NetworkClient:
             connection.ready(versions)
         else:
             self._authenticator.begin(connection, versions, now_ms)
-        self.connections.throttle(connection, ApiKey.API_VERSIONS, version, answer, now_ms)
+        if answer.throttle_time_ms > 0:
+            self.connections.throttle(
+                connection, ApiKey.API_VERSIONS, version, answer.throttle_time_ms, now_ms
+            )
         _log.debug("Connection to %s is %s", broker, connection.state.value)
 
     def _handle_disconnections(self, now_ms: int) -> None:

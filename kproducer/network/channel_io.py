@@ -151,7 +151,7 @@ class NativeChannelIo:
             native_socket.close()
 
     def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
-        sockets = [channel.native_socket for channel in sending if channel.native_socket is not None]
+        sockets = [each.native_socket for each in sending if each.native_socket] if sending else []
         return self._io.exchange(sockets, timeout_ms)
 
     def written(self, event: Event, completed: list[NetworkSend]) -> None:

@@ -1,4 +1,4 @@
-"""One received response frame, and the assembler that cuts frames out of the byte stream.
+"""FrameAssembler: cuts response frames out of the byte stream of a connection.
 
 A frame is a 4-byte big-endian signed length and that many payload bytes. The frames do not depend on how the
 stream was split into reads. Knows nothing of what the payload means.
@@ -7,21 +7,13 @@ Source: Kafka class ``NetworkReceive``; Kafka protocol guide, "Request/Response"
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from kproducer.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
 
 
-class NetworkReceive(NamedTuple):
-    """A complete frame.
-
-    Attributes:
-        source: connection id.
-        payload: the frame without its size prefix.
-    """
-
-    source: str
-    payload: bytes
+#: A complete frame: the id of its connection, and the frame without its size prefix.
+NetworkReceive: TypeAlias = tuple[str, bytes]
 
 
 class FrameAssembler:

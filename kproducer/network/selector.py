@@ -241,7 +241,8 @@ class Selector:
         now_ms = self._clock.monotonic_ms()
         for channel in served:
             if not channel.is_closed:
-                self._touch(channel, now_ms)
+                channel.last_active_ms = now_ms
+                self._channels.move_to_end(channel.connection_id)
         if now_ms >= self._next_idle_ms:
             self._close_idle(now_ms)
         return now_ms
@@ -309,13 +310,9 @@ class Selector:
         if channel.is_ready and transport.has_buffered_bytes:
             self._buffered.add(channel)
 
-    def _touch(self, channel: KafkaChannel, now_ms: int) -> None:
-        channel.last_active_ms = now_ms
-        self._channels.move_to_end(channel.connection_id)
-
     def _read(self, channel: KafkaChannel, data: memoryview | None) -> None:
         """Cut what was read into frames. Raises KafkaError if that ended the connection."""
-        if channel.transport.has_buffered_bytes:
+        if self._transport_factory is not None and channel.transport.has_buffered_bytes:
             self._buffered.add(channel)
         elif self._buffered:
             self._buffered.discard(channel)
@@ -328,9 +325,8 @@ class Selector:
         try:
             channel.assembler.feed(data, frames)
         finally:
-            source = channel.connection_id
             for payload in frames:
-                self.completed_receives.append(NetworkReceive(source, payload))
+                self.completed_receives.append((channel.connection_id, payload))
 
     def _save_last_responses(self, channel: KafkaChannel) -> AuthenticationError | None:
         """Read what a broken connection still holds: a lost acknowledgement would cause a retry.

@@ -21,11 +21,14 @@ class Wakeup:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Re-entrant: the garbage collector may run a finalizer that calls signal() inside these methods.
+        # Keeps the descriptors open while a byte is written. Re-entrant: the garbage collector may run a
+        # finalizer that calls signal() inside of signal().
         self._lock = threading.RLock()
-        # guarded by _lock (``_woken`` is read without it on the fast path of signal())
+        # signal() sets _woken, then reads _waiting; begin_wait() sets _waiting, then reads _woken. So at least
+        # one of the two sees the other, without a lock.
         self._woken = False
         self._waiting = False
+        # guarded by _lock
         self._closed = False
 
     def fileno(self) -> int:
@@ -49,17 +52,13 @@ class Wakeup:
 
     def begin_wait(self) -> bool:
         """Announce a wait; returns False if it must not block because a signal is pending."""
-        with self._lock:
-            if self._woken:
-                return False
-            self._waiting = True
-            return True
+        self._waiting = True
+        return not self._woken
 
     def end_wait(self) -> None:
         """End the wait and clear the signals so far. The bytes in the socket are ``clear``'s."""
-        with self._lock:
-            self._waiting = False
-            self._woken = False
+        self._waiting = False
+        self._woken = False
 
     def clear(self) -> None:
         """Read what signals have written. The socket must be readable; native waits read it themselves."""

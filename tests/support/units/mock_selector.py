@@ -131,7 +131,7 @@ class MockSelector:
 
     def respond_raw(self, node_id: str, payload: bytes) -> None:
         """Send an arbitrary frame; delivered by the next poll."""
-        self._next_receives.append(NetworkReceive(node_id, payload))
+        self._next_receives.append((node_id, payload))
 
     def break_connection(self, node_id: str, error: KafkaError | None = None) -> None:
         """Close the connection; reported by the next poll."""

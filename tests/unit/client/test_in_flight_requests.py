@@ -10,8 +10,8 @@ from kproducer_messages import ProduceResponse
 from kproducer.client.client_request import ClientRequest
 from kproducer.client.in_flight_requests import InFlightRequests
 from kproducer.errors import IllegalStateError, RemoteProtocolError
-from kproducer.network.network_receive import NetworkReceive
 from kproducer.network.network_send import NetworkSend
+from kproducer.runtime.clock import NEVER_MS
 from tests.support.units.client_harness import produce_builder
 
 NOW = 1_000_000
@@ -93,7 +93,7 @@ def test_timeouts_count_from_the_sending_of_each_request() -> None:
     assert (queues.expired(NOW + 110)) == []
     assert (queues.expired(NOW + 111)) == [quick]
     queues.clear("0")
-    assert queues.next_expiry_delay_ms(NOW + 111) <= 1390
+    assert queues.next_expiry_ms <= NOW + 1500
     assert (queues.expired(NOW + 1500)) == []
     assert [r.destination for r in queues.expired(NOW + 1501)] == ["1"]
 
@@ -117,10 +117,11 @@ def test_throttling_over_and_over_does_not_keep_a_request_for_ever() -> None:
 
 def test_nothing_in_flight_never_expires() -> None:
     queues = InFlightRequests(5)
-    assert queues.next_expiry_delay_ms(NOW) > 10**15
+    assert queues.next_expiry_ms == NEVER_MS
     queues.add(make())
     queues.complete_oldest("0")
-    assert queues.next_expiry_delay_ms(NOW) > 10**15
+    assert queues.expired(queues.next_expiry_ms + 1) == []
+    assert queues.next_expiry_ms == NEVER_MS
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 500), st.integers(0, 500)), max_size=20))
@@ -133,21 +134,19 @@ def test_the_announced_delay_is_never_too_late(requests: list[tuple[int, int, in
         for node_id in late:
             queues.clear(node_id)
         queues.add(make(str(node), sent_ms=now, timeout_ms=timeout_ms))
-        delay = queues.next_expiry_delay_ms(now)
-        if delay:
-            assert (queues.expired(now + delay - 1)) == []
+        if now <= queues.next_expiry_ms:
+            assert (queues.expired(queues.next_expiry_ms)) == []
     looks = 0
     while queues.count:
-        now += queues.next_expiry_delay_ms(now)
+        now = max(now, queues.next_expiry_ms + 1)
         for request in queues.expired(now):
             queues.clear(request.destination)
         looks += 1
     assert looks <= 2 * len(requests)  # following the delays is no busy loop
 
 
-def frame(correlation_id: int) -> NetworkReceive:
-    body = ProduceResponse(throttle_time_ms=3).encode(VERSION)
-    return NetworkReceive("1", correlation_id.to_bytes(4, "big") + body)
+def frame(correlation_id: int) -> bytes:
+    return correlation_id.to_bytes(4, "big") + ProduceResponse(throttle_time_ms=3).encode(VERSION)
 
 
 def sent(queues: InFlightRequests, correlation_id: int, *, written: bool = True) -> ClientRequest:
@@ -170,25 +169,25 @@ def test_the_oldest_request_is_the_one_that_is_answered() -> None:
     queues = InFlightRequests(5)
     oldest = sent(queues, 4)
     sent(queues, 5)
-    assert queues.request_of(frame(4), "b") is oldest
-    assert queues.parse(frame(4), oldest) == ProduceResponse(throttle_time_ms=3)
+    assert queues.request_of("1", frame(4), "b") is oldest
+    assert queues.complete(oldest, frame(4)) == ProduceResponse(throttle_time_ms=3)
 
 
 def test_a_stray_answer_is_dropped_once_whether_or_not_anything_is_in_flight() -> None:
     queues = InFlightRequests(5)
     unanswered(queues, 7)
     unanswered(queues, 8)
-    assert queues.request_of(frame(7), "b") is None
+    assert queues.request_of("1", frame(7), "b") is None
     pending = sent(queues, 9)
-    assert queues.parse(frame(8), pending) is None
+    assert queues.complete(pending, frame(8)) is None
     with pytest.raises(RemoteProtocolError):
-        queues.parse(frame(8), pending)
+        queues.complete(pending, frame(8))
 
 
 def test_an_answer_to_nothing_or_to_half_a_request_is_a_protocol_error() -> None:
     queues = InFlightRequests(5)
     with pytest.raises(RemoteProtocolError, match=r"b sent a response of .* to no request"):
-        queues.request_of(frame(1), "b")
+        queues.request_of("1", frame(1), "b")
     sent(queues, 1, written=False)
     with pytest.raises(RemoteProtocolError, match="4 bytes are not sent yet"):
-        queues.request_of(frame(1), "b")
+        queues.request_of("1", frame(1), "b")

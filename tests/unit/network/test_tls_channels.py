@@ -90,7 +90,7 @@ def run_until(
         assert time.monotonic() < end, "not reached"
         assert not selector.disconnected
         selector.poll(1)
-        seen.payloads += [each.payload for each in selector.completed_receives]
+        seen.payloads += [payload for _, payload in selector.completed_receives]
         seen.completed += selector.completed_sends
         peer.pump()
     return seen
@@ -101,7 +101,7 @@ def end_of(selector: Selector) -> tuple[Exception, list[bytes]]:
     payloads: list[bytes] = []
     for _ in range(100):
         selector.poll(int(PATIENCE_S * 1000))
-        payloads += [each.payload for each in selector.completed_receives]
+        payloads += [payload for _, payload in selector.completed_receives]
         if selector.disconnected:
             return selector.disconnected["0"], payloads
     raise AssertionError("the connection does not end")
@@ -123,7 +123,7 @@ def test_frames_in_both_directions(make_selector: MakeSelector, version: ssl.TLS
         peer.write(frame(b"one") + frame(b"two"))
         peer.send()
         selector.poll(int(PATIENCE_S * 1000))
-        assert [each.payload for each in selector.completed_receives] == [b"one", b"two"]
+        assert [payload for _, payload in selector.completed_receives] == [b"one", b"two"]
 
 
 @settings(
@@ -202,7 +202,7 @@ def test_decrypted_bytes_that_no_event_announces(
         while len(payloads) < 20:
             # A poll that forgets the rest of a record waits for an event, and returns without a frame.
             selector.poll(int(PATIENCE_S * 1000))
-            payloads += [each.payload for each in selector.completed_receives]
+            payloads += [payload for _, payload in selector.completed_receives]
         assert payloads == [bytes([i]) * 999 for i in range(20)]
         selector.poll(0)
         assert list(selector._io.exchange([], 0)) == []
@@ -387,7 +387,7 @@ def test_key_updates_of_the_peer(make_selector: MakeSelector, tmp_path: Path) ->
                 while not payloads:
                     selector.poll(int(PATIENCE_S * 1000))
                     assert not selector.disconnected
-                    payloads = [each.payload for each in selector.completed_receives]
+                    payloads = [payload for _, payload in selector.completed_receives]
                 assert payloads == [b"data after it\n"]
                 selector.send(NetworkSend("0", [memoryview(b"answer\n")]))
                 selector.poll(0)
@@ -422,7 +422,7 @@ def test_after_the_handshake_no_bytes_move_through_python(
         peer.write(frame(b"answer"))
         peer.send()
         selector.poll(int(PATIENCE_S * 1000))
-        assert [each.payload for each in selector.completed_receives] == [b"answer"]
+        assert [payload for _, payload in selector.completed_receives] == [b"answer"]
 
 
 @needs_native
