@@ -162,7 +162,7 @@ class BuiltInPartitioner:
 
 
 class PartitionLoad:
-    """Publishes queue sizes and slow brokers to the partitioners, after each ``ready``.
+    """Publishes queue sizes and slow brokers to the partitioners.
 
     I/O thread only; threads that send read what it publishes. Source: KIP-794; Kafka's
     ``RecordAccumulator.NodeLatencyStats``.
@@ -171,6 +171,10 @@ class PartitionLoad:
         adaptive: whether queue sizes count (``partitioner_adaptive_partitioning_enable``).
         availability_timeout_ms: a broker for which batches are ready and that accepts no request for this
             time is avoided; 0 never avoids any.
+
+    Attributes:
+        is_published: something was published, or brokers are watched: to be published again even if nothing
+            waits.
     """
 
     def __init__(self, adaptive: bool, availability_timeout_ms: int) -> None:
@@ -179,6 +183,7 @@ class PartitionLoad:
         #: Node id -> (last drained, last ready).
         self._node_times_ms: dict[int, tuple[int, int]] = {}
         self._topics_with_load: set[str] = set()
+        self.is_published = availability_timeout_ms > 0
 
     def note_node(self, node_id: int, now_ms: int, can_drain: bool) -> None:
         """Note that something is ready for a node, and whether it can take it."""
@@ -204,8 +209,6 @@ class PartitionLoad:
             active: the queues that hold something.
         """
         watches_nodes = self._availability_timeout_ms > 0
-        if not (active or self._topics_with_load or watches_nodes):
-            return
         asking = set()
         if self._adaptive:
             asking = {name for name, topic in list(topics.items()) if topic.slots.sticky is not None}
@@ -241,6 +244,7 @@ class PartitionLoad:
         for topic in self._topics_with_load - sizes_by_topic.keys():
             topics[topic].partitioner.queue_size_range = None
         self._topics_with_load = set(sizes_by_topic)
+        self.is_published = bool(sizes_by_topic) or self._availability_timeout_ms > 0
         for topic, sizes in sizes_by_topic.items():
             # Queues that are not listed are empty.
             smallest = min(sizes) if len(sizes) >= len(snapshot.topics[topic].available) else 0

@@ -70,14 +70,13 @@ class ProduceRequestResult:
         parts: for a split batch, the index of each part's first record, and the results of the parts.
     """
 
-    __slots__ = ("_event", "_future_waiters", "_listeners", "_record_errors", "outcome", "parts")
+    __slots__ = ("_future_waiters", "_listeners", "_record_errors", "outcome", "parts")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         # All guarded by FutureRecordMetadata._condition for writing; outcome and parts are read without it.
         self.outcome = BatchOutcome(topic_partition, RecordMetadata)
         self.parts: tuple[list[int], list[ProduceRequestResult]] | None = None
         self._record_errors: Callable[[int], KafkaError] | None = None
-        self._event: threading.Event | None = None
         self._future_waiters: dict[int, _FutureWaiters] = {}
         self._listeners: list[Callable[[], object]] = []
 
@@ -148,7 +147,9 @@ class ProduceRequestResult:
                 return
             listeners, self._listeners = self._listeners, []
             # Waiter lists stay where they are: wait() and as_completed() remove their waiters later.
-            all_attached = [attached for _, attached in sorted(self._future_waiters.items())]
+            all_attached: list[_FutureWaiters] = []
+            if self._future_waiters:
+                all_attached = [attached for _, attached in sorted(self._future_waiters.items())]
             for attached in all_attached:
                 future = attached.future
                 if future is None:
@@ -182,7 +183,6 @@ class ProduceRequestResult:
         """
         self._future_waiters = {}
         self._listeners = []
-        self._event = None
         if not self.outcome.settled:
             self.outcome.settled = True
             self.outcome.error = error
@@ -212,14 +212,22 @@ class ProduceRequestResult:
 
     def wait(self, timeout_s: float | None) -> bool:
         """Block until this result, not counting parts, is done or split. ``False``: it is neither."""
-        with FutureRecordMetadata._condition:
-            if self.outcome.done or self.parts is not None:
-                return True
-            event = self._event
-            if event is None:
-                event = self._event = threading.Event()
-                self._listeners.append(event.set)
-        return event.wait(timeout_s)
+        # A lock that the listener releases: a threading.Event would make twenty calls.
+        waiter = threading.Lock()
+        waiter.acquire()
+        wake = waiter.release
+        if not self.add_listener(wake):
+            return True
+        is_over = False
+        try:
+            left_s = threading.TIMEOUT_MAX if timeout_s is None else max(timeout_s, 0)
+            is_over = waiter.acquire(timeout=min(left_s, threading.TIMEOUT_MAX))
+        finally:
+            if not is_over:
+                with FutureRecordMetadata._lock:
+                    if wake in self._listeners:
+                        self._listeners.remove(wake)
+        return is_over
 
     def add_listener(self, listener: Callable[[], object]) -> bool:
         """Have ``listener()`` called once, when this result is done or split; it must not raise.
@@ -227,7 +235,7 @@ class ProduceRequestResult:
         Returns:
             ``False``: it is done or split already, and the listener is not called.
         """
-        with FutureRecordMetadata._condition:
+        with FutureRecordMetadata._lock:
             if self.outcome.done or self.parts is not None:
                 return False
             self._listeners.append(listener)

@@ -11,12 +11,13 @@ partitions cost nothing. A drained queue goes behind all others of its broker, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import attrs
 
+from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import PartitionLoad
 from kproducer.accumulator.partition_queue import PartitionQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
@@ -44,7 +45,8 @@ class ReadyBatches:
         queues: all queues.
         transaction_manager: numbers the batches, and decides which of them may be drained; ``None``: all,
             unnumbered.
-        sends_everything: whether no batch may linger now.
+        flushes: one entry per flush that is under way.
+        pool: whether a thread waits for memory.
         release: returns the memory of a batch that could not be closed.
     """
 
@@ -52,7 +54,8 @@ class ReadyBatches:
     _clock: Clock
     _queues: PartitionQueues
     _transaction_manager: TransactionManager | None
-    _sends_everything: Callable[[], bool]
+    _flushes: Collection[object]
+    _pool: BufferPool
     _release: Callable[[ProducerBatch], None]
     _counted_snapshot: MetadataSnapshot | None = attrs.field(init=False, default=None)
     _counted_topics: int = attrs.field(init=False, default=0)
@@ -84,9 +87,24 @@ class ReadyBatches:
         """
         if snapshot is not self._counted_snapshot or len(self._queues.topics) != self._counted_topics:
             self._publish_partition_counts(snapshot)
-        result = self._ready.look(snapshot, now_ms, self._sends_everything())
-        self._load.publish(self._queues.topics, self._queues.active, snapshot)
-        return result
+        return self._ready.look(snapshot, now_ms, self._sends_everything)
+
+    def may_have_more(self) -> bool:
+        """Whether another look, right after a drain, may find something that is ready."""
+        return bool(self._queues.changed) or self._ready.has_due or self._sends_everything
+
+    @property
+    def _sends_everything(self) -> bool:
+        return self._queues.is_closed or bool(self._flushes) or self._pool.queued > 0
+
+    def publish_load(self, snapshot: MetadataSnapshot) -> None:
+        """Tell the partitioners which queues are long and which brokers are slow (KIP-794).
+
+        Once per round of the loop, after the drains: what waits then, the brokers could not take.
+        """
+        queues = self._queues
+        if queues.active or self._load.is_published:
+            self._load.publish(queues.topics, queues.active, snapshot)
 
     def _publish_partition_counts(self, snapshot: MetadataSnapshot) -> None:
         """Set how many partitions each topic has for compiled appends, which decline topics with none.
@@ -124,7 +142,10 @@ class ReadyBatches:
         """
         drained: list[ProducerBatch] = []
         size = 0
-        rotation = self._ready.rotation_of(node_id)
+        node_queues = self._ready.node_queues(node_id)
+        if node_queues is None:
+            return drained
+        rotation, due = node_queues.rotation, node_queues.due
         for _ in range(len(rotation)):
             queue = rotation[0]
             with queue.lock:
@@ -144,6 +165,9 @@ class ReadyBatches:
                 is_open = batch is queue.open_batch
                 queue.pop_first_locked(self._clock.monotonic_ms() if is_open else now_ms)
                 rotation.popleft()
+                if due and due[0] is queue:
+                    due.popleft()
+                    queue.is_due = False
                 if queue.batches:
                     rotation.append(queue)
                     self._queues.changed.append(queue)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from kproducer.accumulator.producer_batch import ProducerBatch
     from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.types import Node
+
+_DUE_OF = attrgetter("due")
 
 
 class ReadyCheckResult(NamedTuple):
@@ -39,6 +42,10 @@ class ReadyCheckResult(NamedTuple):
     ready_nodes: set[Node]
     next_ready_check_delay_ms: int
     unknown_leader_topics: set[str]
+
+
+#: The usual result: most looks find out that the last one has sent everything.
+_NOTHING = ReadyCheckResult(set(), NEVER_MS, set())
 
 
 @attrs.define(eq=False)
@@ -105,6 +112,8 @@ class ReadyQueues:
                 sends_everything and self._has_drainable(node_queues, now_ms)
             ):
                 ready.add(snapshot.nodes[node_queues.node_id])
+        if not (ready or self._timers or self._leaderless):
+            return _NOTHING
         unknown = self._unknown_leader_topics() if self._leaderless else set()
         return ReadyCheckResult(ready, self._delay_ms(now_ms) if self._timers else NEVER_MS, unknown)
 
@@ -294,10 +303,14 @@ class ReadyQueues:
             return None
         return batch if self._may_drain is None or self.may_drain(queue, batch, now_ms) else None
 
-    def rotation_of(self, node_id: int) -> deque[PartitionQueue]:
-        """A node's queues in the order in which to drain. Code that takes one out clears its ``node``."""
-        node_queues = self._nodes.get(node_id)
-        return deque() if node_queues is None else node_queues.rotation
+    def node_queues(self, node_id: int) -> NodeQueues | None:
+        """What waits for a node. Code that takes a queue out clears its ``node`` or ``is_due``."""
+        return self._nodes.get(node_id)
+
+    @property
+    def has_due(self) -> bool:
+        """Whether any queue may be due: entries may be out of date."""
+        return any(map(_DUE_OF, self._nodes.values()))
 
 
 def _may_wait(queue: PartitionQueue, batch: ProducerBatch) -> bool:

@@ -95,7 +95,8 @@ class RecordAccumulator:
             clock,
             self.queues,
             transaction_manager,
-            sends_everything=lambda: self.queues.is_closed or bool(self._flushes) or self._pool.queued > 0,
+            flushes=self._flushes,
+            pool=buffer_pool,
             release=self.deallocate,
         )
 

@@ -139,8 +139,3 @@ class ClientResponse:
     def unsupported_version(self) -> UnsupportedVersionError | None:
         """The error if there is no common version; the request was not sent then."""
         return self.error if isinstance(self.error, UnsupportedVersionError) else None
-
-    def on_complete(self) -> None:
-        """Call the request's callback."""
-        if self.request.callback is not None:
-            self.request.callback(self)

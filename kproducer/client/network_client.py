@@ -541,7 +541,9 @@ class NetworkClient:
         first_bug: Exception | None = None
         for response in responses:
             try:
-                response.on_complete()
+                callback = response.request.callback
+                assert callback is not None  # it is no request of the client itself
+                callback(response)
             except Exception as bug:
                 _log.exception("Error in the callback of a %s response", api_name(response.request.api_key))
                 first_bug = first_bug or bug

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from kproducer.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
 
-
 #: A complete frame: the id of its connection, and the frame without its size prefix.
 NetworkReceive: TypeAlias = tuple[str, bytes]
 

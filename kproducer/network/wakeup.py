@@ -24,7 +24,7 @@ class Wakeup:
         # Keeps the descriptors open while a byte is written. Re-entrant: the garbage collector may run a
         # finalizer that calls signal() inside of signal().
         self._lock = threading.RLock()
-        # signal() sets _woken, then reads _waiting; begin_wait() sets _waiting, then reads _woken. So at least
+        # signal() sets _woken, then reads _waiting; begin_wait() sets _waiting, then reads _woken: at least
         # one of the two sees the other, without a lock.
         self._woken = False
         self._waiting = False

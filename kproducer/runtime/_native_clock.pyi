@@ -1,1 +1,3 @@
 WALL_MS: object
+
+def monotonic_ms() -> int: ...

@@ -47,6 +47,9 @@ class ProduceRequestBuilder:
         transactional_id: of the transaction that the batches belong to; ``None``: of none.
         transaction_version: of that transaction. With version 2 the request adds its partitions to the
             transaction (KIP-890).
+
+    Attributes:
+        topics: the names of the batches' topics.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class ProduceRequestBuilder:
         self._batches_by_topic: dict[str, list[ProducerBatch]] = {}
         for batch in batches:
             self._batches_by_topic.setdefault(batch.topic_partition.topic, []).append(batch)
+        self.topics = self._batches_by_topic.keys()
         self._topic_ids = topic_ids
         self._acks = acks
         self._timeout_ms = timeout_ms
@@ -74,7 +78,7 @@ class ProduceRequestBuilder:
                 self.oldest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS
             else:
                 self.latest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS - 1
-        if not self._batches_by_topic.keys() <= topic_ids.keys():
+        if not self.topics <= topic_ids.keys():
             # The metadata may come from a broker without topic ids, and the leader may support them.
             self.latest_version = min(self.latest_version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 

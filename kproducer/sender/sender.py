@@ -183,6 +183,7 @@ class Sender:
                 poll_timeout_ms = min(poll_timeout_ms, coordinator_delay_ms)
                 accumulator.next_look_ms = self._clock.monotonic_ms() + poll_timeout_ms
                 break
+        accumulator.ready_batches.publish_load(self._metadata.snapshot)
         if not self._running:
             poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
         # After the above, which may have failed batches to which the next round must react.
@@ -298,10 +299,11 @@ class Sender:
         if result.ready_nodes:
             ready_nodes, not_ready_delay_ms = self._sendable_nodes(result.ready_nodes, now_ms)
             if ready_nodes:
-                if self._drain_and_send(ready_nodes, snapshot, now_ms):
+                if not self._drain_and_send(ready_nodes, snapshot, now_ms):
+                    # The nodes were ready, but nothing could be drained: look again soon, without spinning.
+                    not_ready_delay_ms = min(not_ready_delay_ms, _UNDRAINED_DELAY_MS)
+                elif accumulator.ready_batches.may_have_more():
                     return None
-                # The nodes were ready, but nothing could be drained: look again soon, without spinning.
-                not_ready_delay_ms = min(not_ready_delay_ms, _UNDRAINED_DELAY_MS)
             poll_timeout_ms = min(poll_timeout_ms, not_ready_delay_ms)
         return max(0, min(poll_timeout_ms, next_expiry_ms - now_ms))
 
@@ -414,13 +416,10 @@ class Sender:
             None if transaction_manager is None else transaction_manager.lifecycle.transactional_id,
             2 if transaction_manager is None or transaction_manager.lifecycle.uses_version_2 else 1,
         )
-        self._count_request(batches, now_ms)
+        self.metrics.request_sent(batches, now_ms)
+        for topic in builder.topics:
+            # Renews the expiry of the topic's metadata; once per request is enough for a topic in use.
+            self._metadata.add(topic, now_ms)
         # The network client calls this with the response.
         on_complete = partial(self._responses.handle, batches, snapshot.topic_ids, node)
         self._client.send(node_id, builder, now_ms, on_complete, expect_response=config.acks != 0)
-
-    def _count_request(self, batches: Sequence[ProducerBatch], now_ms: int) -> None:
-        self.metrics.request_sent(batches, now_ms)
-        for topic in {batch.topic_partition.topic for batch in batches}:
-            # Renews the expiry of the topic's metadata; once per request is enough for a topic in use.
-            self._metadata.add(topic, now_ms)

@@ -107,7 +107,8 @@ class ScriptedClient:
             self.on_poll()
         responses, self._responses = self._responses, []
         for response in responses:
-            response.on_complete()
+            if response.request.callback is not None:
+                response.request.callback(response)
         return responses
 
     def wakeup(self) -> None:

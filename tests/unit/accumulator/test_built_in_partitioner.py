@@ -232,7 +232,7 @@ def test_queues_of_a_broker_that_takes_nothing_are_avoided_until_it_does() -> No
             accumulator.ready_batches.update_node_latency_stats(node.id, kit.now_ms, node.id != 2 or not slow)
         for batch in kit.drain(1) if slow else kit.drain():
             kit.finish(batch)
-        accumulator.ready_batches.ready(kit.snapshot, kit.now_ms)
+        accumulator.ready_batches.publish_load(kit.snapshot)
         nonlocal partitioner
         partitioner = accumulator._topics[TOPIC].partitioner
         return {partitioner.next_partition(kit.snapshot) for _ in range(200)}
@@ -250,11 +250,11 @@ def test_load_is_published_and_taken_back() -> None:
     kit = Kit(make_snapshot([1, 1, 1]), linger_ms=0, batch_size=256, buffer_memory=1 << 20)
     kit.fill(0, batches=4)
     kit.append(1)
-    kit.ready_ids()
+    kit.accumulator.ready_batches.publish_load(kit.snapshot)
     # Nobody has asked so far.
     assert kit.accumulator._topics[TOPIC].partitioner.queue_size_range is None
     kit.accumulator._topics[TOPIC].partitioner.peek(kit.snapshot)
-    kit.ready_ids()
+    kit.accumulator.ready_batches.publish_load(kit.snapshot)
     partitioner = kit.accumulator._topics[TOPIC].partitioner
     assert partitioner.queue_size_range == (0, 5)
     counts = Counter(partitioner.next_partition(kit.snapshot) for _ in range(3000))
@@ -262,5 +262,5 @@ def test_load_is_published_and_taken_back() -> None:
     while batches := kit.drain():
         for batch in batches:
             kit.finish(batch)
-    kit.ready_ids()
+    kit.accumulator.ready_batches.publish_load(kit.snapshot)
     assert partitioner.queue_size_range is None

@@ -371,7 +371,7 @@ def test_flush_makes_everything_ready_and_waits_for_earlier_records_only() -> No
     wait_until(lambda: kit.accumulator._flushes)
     assert kit.ready_ids() == {1, 2}
     batches = kit.drain()
-    wait_until(lambda: any(batch.result._event is not None for batch in batches))
+    wait_until(lambda: any(batch.result._listeners for batch in batches))
     kit.finish(batches[0])
     later = kit.append(1)
     kit.finish(batches[1])
@@ -404,7 +404,7 @@ def test_flush_follows_a_split() -> None:
     results: list[bool] = []
     thread = threading.Thread(target=lambda: results.append(flush(kit, 30_000)))
     thread.start()
-    wait_until(lambda: batch.result._event is not None)
+    wait_until(lambda: batch.result._listeners)
     kit.accumulator.request_done(batch)
     kit.accumulator.split_and_reenqueue(batch)
     kit.accumulator.deallocate(batch)

@@ -310,7 +310,7 @@ def test_everything_is_ready_when_somebody_waits_for_memory() -> None:
     class Exhausted:
         queued = 1
 
-    kit.accumulator._pool = Exhausted()  # type: ignore[assignment]
+    kit.accumulator.ready_batches._pool = Exhausted()  # type: ignore[assignment]
     assert kit.ready_ids() == {1}
 
 

@@ -116,7 +116,6 @@ def test_brokers_that_left_the_cluster_are_forgotten_once_disconnected(connectio
     assert connections.get("-1") is not None
 
 
-
 @pytest.mark.parametrize(
     ("api_key", "version", "expected"),
     [

@@ -92,6 +92,7 @@ def test_requests_that_ended_are_told_although_the_rest_of_the_poll_fails() -> N
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("a bug")
 
+    harness.client._in_flight.next_expiry_ms = 0
     harness.client._handle_request_timeouts = fail  # type: ignore[method-assign,assignment]
     with pytest.raises(ZeroDivisionError):
         harness.poll()
