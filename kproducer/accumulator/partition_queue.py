@@ -263,6 +263,7 @@ class PartitionQueues:
     Attributes:
         topics: by name; only ever grows. Read without lock.
         slots: the slots of the same topics.
+        compression_locks: of the batches that callers compress now.
         active: the queues with batches in them, in the order in which to drain. An entry is added and removed
             under its queue's lock; the dict is changed by single operations and copied for iteration.
         changed: queues whose first batch is another one, or need not wait any more: any thread adds to the
@@ -294,8 +295,9 @@ class PartitionQueues:
         self.topics: dict[str, TopicQueues] = {}
         self.slots: dict[str, TopicSlots] = {}
         self.next_expiry_ms = NEVER_MS
-        # active: under the queue's lock; changed and is_closed: any thread, by single operations.
+        # active: under the queue's lock; the others: any thread, by single operations.
         self.active: dict[PartitionQueue, None] = {}
+        self.compression_locks: set[OwnedLock] = set()
         self.changed: deque[PartitionQueue] = deque()
         self.is_closed = False
 
@@ -341,11 +343,11 @@ class PartitionQueues:
         return [queue for topic in topics for queue in list(topic.queues) if queue is not None]
 
     def holds_lock(self) -> bool:
-        """Whether the calling thread holds a queue's lock, ours or the pool's: it was interrupted there.
+        """Whether the calling thread was interrupted with a lock: of a queue, a batch, the pool, or ours.
 
         Looks at every queue, for calls that wait anyway.
         """
-        if self._lock.is_mine or self._pool.lock.is_mine:
+        if any(lock.is_mine for lock in [self._lock, self._pool.lock, *self.compression_locks]):
             return True
         return any(queue.lock.is_mine for queue in self.all_queues())
 

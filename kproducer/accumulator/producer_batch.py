@@ -15,6 +15,7 @@ from kproducer.accumulator.future_record_metadata import (
     FutureRecordMetadata,
     ProduceRequestResult,
 )
+from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.client.metadata_snapshot import NO_LEADER_EPOCH
 from kproducer.errors import DeliveryTimeoutError, IllegalStateError, KafkaError, Outcome
 from kproducer.kernel import Deliveries, RecordAppender, record_size_upper_bound
@@ -45,6 +46,8 @@ class ProducerBatch:
         result: the outcome shared with the futures.
         appender: encodes the records; ``None`` once the memory was returned.
         is_open: whether records may still be appended.
+        compression_lock: held by a thread that compresses the records or returns their memory, if that may be
+            another one than the I/O thread; else ``None``.
         closed_ms: upper bound of when the last record was appended; the delivery timeout of the batch counts
             from here. Written under the queue's lock.
         attempts: how often it was put back to be sent again.
@@ -56,9 +59,10 @@ class ProducerBatch:
         producer_id, producer_epoch, base_sequence: see ``set_producer_state``; -1 before.
     """
 
-    # What every batch begins with; for most batches some of these stay as they are. The first two are guarded
-    # by the partition queue's lock, the others are for the I/O thread only.
+    # What every batch begins with; for most batches some of these stay as they are. The first three are
+    # guarded by the partition queue's lock, the others are for the I/O thread only.
     is_open = True
+    compression_lock: OwnedLock | None = None
     _final_record_count = 0
     _records: memoryview | None = None
     attempts = 0
@@ -143,11 +147,18 @@ class ProducerBatch:
         if now_ms > self.created_ms and self.appender is not None and self.appender.writer.record_count > 1:
             self.closed_ms = now_ms
 
-    def compress(self) -> None:
-        """Take no more records, and compress them now: ``records`` has less to do then. Idempotent."""
-        self.is_open = False
-        if self.builder is not None:
-            self.builder.compress()
+    def compress(self, lock: OwnedLock) -> None:
+        """Compress the records now, so that ``records`` has less to do. It must be closed. Idempotent.
+
+        On any thread, without the partition's lock: the I/O thread may send, fail or expire the batch before
+        this begins, and waits while it runs.
+
+        Args:
+            lock: ``compression_lock``.
+        """
+        with lock:
+            if self.builder is not None:
+                self.builder.compress()
 
     @property
     def awaits_compression(self) -> bool:
@@ -192,7 +203,11 @@ class ProducerBatch:
                     f"the memory of a batch for {self.topic_partition} was returned already"
                 )
             self.is_open = False
-            self._records = self.builder.close()
+            if self.compression_lock is None:
+                self._records = self.builder.close()
+            else:
+                with self.compression_lock:
+                    self._records = self.builder.close()
         return self._records
 
     def set_producer_state(
@@ -372,7 +387,11 @@ class ProducerBatch:
             self._final_record_count = self.appender.writer.record_count
             self.appender = None
         self._records = None
-        self.builder = None
+        if self.compression_lock is None:
+            self.builder = None
+        else:
+            with self.compression_lock:
+                self.builder = None
         self.is_open = False
 
     def __repr__(self) -> str:

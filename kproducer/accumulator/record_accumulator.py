@@ -6,7 +6,8 @@ open; how a record gets into the open batch, or into a new one, is here. Knows n
 connections. Source: Kafka class ``RecordAccumulator``; KIP-91 (delivery timeout), KIP-580 (backoff).
 
 Locks: a queue's lock, then (within it) that of PartitionQueues or of the BufferPool. No lock is held while a
-thread waits for memory. More than 400 lines because append, abort and the release of memory share this order.
+thread waits for memory, and only that of the batch while a thread compresses one. More than 400 lines because
+append, abort and the release of memory share this order.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues, Record, TopicQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.ready_batches import ReadyBatches
@@ -186,8 +188,13 @@ class RecordAccumulator:
         wake_sender = False
         #: The time, if it was read already.
         read_ms = 0
+        to_compress: ProducerBatch | None = None
         try:
             while True:
+                if to_compress is not None:
+                    # Before the next batch begins, which would linger meanwhile.
+                    self._compress(to_compress)
+                    to_compress, read_ms = None, 0
                 sticky = partitioner.peek(snapshot) if partition == UNKNOWN_PARTITION else None
                 number = partition if sticky is None else sticky.partition
                 queues = topic_queues.queues
@@ -217,15 +224,16 @@ class RecordAccumulator:
                         if future is not None:
                             break
                         read_ms = self._clock.monotonic_ms()
-                        self._close_full_locked(queue, batch, read_ms)
-                        if self._compression.type is not PLAIN:
-                            # This thread may have compressed for longer than the next batch lingers.
-                            read_ms = 0
+                        queue.close_full_batch_locked(read_ms)
                         wake_sender = True
+                        if self._compression.type is not PLAIN and self._must_compress_locked(batch):
+                            to_compress = batch
                         if sticky is not None:
                             # To another partition now, since no small batch is left here.
                             sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
                             partitioner.maybe_switch(sticky, True, snapshot)
+                            continue
+                        if to_compress is not None:
                             continue
                     if not spare:
                         # Nearly always there is enough memory, and the lock need not be released.
@@ -292,22 +300,31 @@ class RecordAccumulator:
             raise
         return future
 
-    def _close_full_locked(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: int) -> None:
-        """Close the open batch, which has no room left; compress it here if the I/O thread has enough to do.
+    def _must_compress_locked(self, batch: ProducerBatch) -> bool:
+        """Whether the caller must compress this full batch, because the I/O thread has enough to compress.
 
         The I/O thread compresses beside the caller, without the interpreter lock and without a partition's
         lock, so it gets enough batches to be always busy; threads that fill more compress them themselves. A
         batch that cannot be sent for now counts as well. Source: ours. Java's client compresses on the
         caller's thread, librdkafka on that of the broker.
         """
-        queue.close_full_batch_locked(now_ms)
-        if self._compression.type is not PLAIN:
-            backlog = [each for each in self._compression_backlog if each.awaits_compression]
-            self._compression_backlog = backlog
-            if len(backlog) >= MAX_COMPRESSION_BACKLOG:
-                batch.compress()
-                return
+        backlog = [each for each in self._compression_backlog if each.awaits_compression]
+        self._compression_backlog = backlog
+        if len(backlog) < MAX_COMPRESSION_BACKLOG:
             backlog.append(batch)
+            return False
+        batch.compression_lock = OwnedLock()
+        return True
+
+    def _compress(self, batch: ProducerBatch) -> None:
+        """Compress a full batch on the caller's thread, with none but the batch's own lock."""
+        lock = batch.compression_lock
+        assert lock is not None
+        self.queues.compression_locks.add(lock)
+        try:
+            batch.compress(lock)
+        finally:
+            self.queues.compression_locks.discard(lock)
 
     def _first_bytes(self, queue: PartitionQueue, ratio: TopicCompressionRatio | None, record: Record) -> int:
         """Size of a new batch's first buffer, at least as much as the record takes.
