@@ -14,6 +14,7 @@ Source: Kafka's ``CompressionType``, ``Lz4BlockOutputStream``, ``SnappyCompressi
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import struct
 import threading
@@ -53,6 +54,7 @@ _LZ4_BLOCK_64_KIB: Final = 4
 _per_thread = threading.local()
 
 
+@functools.cache
 def load_codec(package: str, codec: str) -> Any:
     """Import a codec's package.
 

@@ -127,6 +127,7 @@ def test_a_missing_package_is_named_at_once(monkeypatch: pytest.MonkeyPatch, nam
     def nothing_installed(name: str) -> ModuleType:
         raise ImportError(f"No module named {name!r}")
 
+    compression_module.load_codec.cache_clear()
     monkeypatch.setattr(importlib, "import_module", nothing_installed)
     monkeypatch.setattr(compression_module._per_thread, "zstd_compressors", {}, raising=False)
     with pytest.raises(ConfigError, match=f"compression_type={name} needs the package {package}"):
