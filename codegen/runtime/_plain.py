@@ -10,8 +10,9 @@ import base64
 import binascii
 import json
 import math
+import operator
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, SupportsIndex, TypeVar
 from uuid import UUID
 
 from ._wire import DecodeError, byte_length
@@ -70,6 +71,10 @@ class Plain:
             failure.message_name = cls.__name__
             raise failure from None
         return cls.from_dict(values)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Pickle protocols 0 and 1 cannot store objects with slots, so these classes use 2 instead."""
+        return super().__reduce_ex__(max(operator.index(protocol), 2))
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:

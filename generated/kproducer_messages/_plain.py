@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_plain.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 3d01c2bca2b409cca3c9114005f218113d14bc837be0325c48f9e2a399015261
+# sha256 of the source: dcd83d9cd38f508882163e44bc80c02488e4989315e7aae5b912cf432350435e
 """Messages as plain dicts, as JSON, and as short text: for logs, tests and tools.
 
 Copied into every generated package. Works from the ``FIELDS`` of the classes and from their ``CONVERTED``
@@ -12,8 +12,9 @@ import base64
 import binascii
 import json
 import math
+import operator
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, SupportsIndex, TypeVar
 from uuid import UUID
 
 from ._wire import DecodeError, byte_length
@@ -72,6 +73,10 @@ class Plain:
             failure.message_name = cls.__name__
             raise failure from None
         return cls.from_dict(values)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Pickle protocols 0 and 1 cannot store objects with slots, so these classes use 2 instead."""
+        return super().__reduce_ex__(max(operator.index(protocol), 2))
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:

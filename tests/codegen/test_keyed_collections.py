@@ -96,6 +96,12 @@ def test_copies_have_their_own_index(copied):
     assert found.find(3) is None
 
 
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_messages_can_be_pickled_with_every_protocol(protocol):
+    message = MetadataResponseBroker(node_id=7, host="h", port=9092)
+    assert pickle.loads(pickle.dumps(message, protocol)) == message
+
+
 class CollectionMachine(RuleBasedStateMachine):
     """After any change of the list, a look-up finds the same element as a linear search."""
 
