@@ -37,7 +37,7 @@ def _crc32c_module() -> Any:
 
     The package's ``__init__`` imports a command line and metadata, which takes 20 ms.
     """
-    package = importlib.util.find_spec("crc32c")
+    package = PathFinder.find_spec("crc32c")
     spec = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations if package else ())
     if spec is None or spec.loader is None:
         return importlib.import_module("crc32c")
@@ -69,7 +69,7 @@ def load_update(providers: tuple[Callable[[], Update], ...] = (_accelerated, _ta
     for provider in providers:
         try:
             return provider()
-        except (ImportError, TypeError) as error:  # TypeError: a release without gil_release_mode
+        except (ImportError, AttributeError, TypeError) as error:  # of a stub, or an old release
             failures.append(str(error))
     raise ImportError(f"no CRC-32C implementation: install crc32c or crcmod ({'; '.join(failures)})")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import sys
 from collections.abc import Callable
 from types import ModuleType
 
@@ -48,6 +49,16 @@ def test_the_wheel_and_crcmod_are_equal(data: bytes, start: int) -> None:
 def test_crcmod_takes_over_where_the_wheel_is_missing() -> None:
     update = load_update((no_wheel, crc_module._table_driven))
     assert update(memoryview(bytearray(b"123456789")), 0) == 0xE3069283
+
+
+def test_a_stub_in_place_of_the_wheel_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = ModuleType("crc32c")
+    del stub.__spec__
+    monkeypatch.setitem(sys.modules, "crc32c", stub)
+    assert load_update()(b"123456789", 0) == 0xE3069283
+    monkeypatch.setattr(crc_module, "PathFinder", ModuleType("nothing"))
+    crc_module.PathFinder.find_spec = lambda name, path=None: None
+    assert load_update()(b"123456789", 0) == 0xE3069283
 
 
 def test_crcmod_without_its_extension_is_said_on_the_log(
