@@ -1,9 +1,9 @@
 """What is known about a batch after each failed attempt to send it: a small pure state machine.
 
 ``Knowledge`` is about the batch, ``AttemptEnd`` about one attempt that was not acknowledged, and
-``TRANSITIONS`` lists every pair. A batch stays UNKNOWN: a later refusal says nothing about what an earlier
-attempt has written. An acknowledged batch is done and needs no state. ``SequenceTracker`` (numbered batches)
-and ``BatchCompletion`` decide what to do next.
+``knowledge_after`` is the transition. A batch stays UNKNOWN: a later refusal says nothing about what an
+earlier attempt has written. An acknowledged batch is done and needs no state. ``SequenceTracker`` (numbered
+batches) and ``BatchCompletion`` decide what to do next.
 
 Source: Kafka's ``DelayedProduce`` and ``ReplicaManager`` (which errors can follow an append), Kafka's
 ``ProducerAppendInfo`` (45, 59), ``docs/transactions.md``.
@@ -58,24 +58,6 @@ class AttemptEnd(enum.Enum):
     UNKNOWN_PRODUCER_ID = "59: the leader has no state for the producer id"
 
 
-_K = Knowledge
-#: What is known after each end of an attempt, if the batch was NEVER_SENT, REJECTED or UNKNOWN before.
-_NEXT: Final = {
-    AttemptEnd.NOT_TRANSMITTED: (_K.NEVER_SENT, _K.REJECTED, _K.UNKNOWN),
-    AttemptEnd.NO_ANSWER: (_K.UNKNOWN, _K.UNKNOWN, _K.UNKNOWN),
-    AttemptEnd.MAYBE_APPENDED: (_K.UNKNOWN, _K.UNKNOWN, _K.UNKNOWN),
-    AttemptEnd.REJECTED: (_K.REJECTED, _K.REJECTED, _K.UNKNOWN),
-    AttemptEnd.OUT_OF_ORDER: (_K.REJECTED, _K.REJECTED, _K.UNKNOWN),
-    AttemptEnd.UNKNOWN_PRODUCER_ID: (_K.REJECTED, _K.REJECTED, _K.UNKNOWN),
-    AttemptEnd.DUPLICATE: (_K.WRITTEN, _K.WRITTEN, _K.WRITTEN),
-}
-TRANSITIONS: Final = {
-    (before, end): after
-    for end, row in _NEXT.items()
-    for before, after in zip((_K.NEVER_SENT, _K.REJECTED, _K.UNKNOWN), row, strict=True)
-}
-
-
 _SEQUENCE_CODES: Final = {
     45: AttemptEnd.OUT_OF_ORDER,
     46: AttemptEnd.DUPLICATE,
@@ -84,8 +66,14 @@ _SEQUENCE_CODES: Final = {
 
 
 def knowledge_after(knowledge: Knowledge, end: AttemptEnd) -> Knowledge:
-    """What is known after an attempt. Raises KeyError for a WRITTEN batch, which is not sent again."""
-    return TRANSITIONS[knowledge, end]
+    """What is known after an attempt, given what was known before. A WRITTEN batch is not sent again."""
+    if end is AttemptEnd.DUPLICATE:
+        return Knowledge.WRITTEN
+    if end in (AttemptEnd.NO_ANSWER, AttemptEnd.MAYBE_APPENDED):
+        return Knowledge.UNKNOWN
+    if knowledge is Knowledge.UNKNOWN or end is AttemptEnd.NOT_TRANSMITTED:
+        return knowledge
+    return Knowledge.REJECTED
 
 
 def attempt_end(error: KafkaError) -> AttemptEnd:

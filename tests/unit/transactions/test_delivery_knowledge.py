@@ -9,19 +9,13 @@ from hypothesis import strategies as st
 from kproducer.errors import DisconnectedError, KafkaError, Outcome, RequestTimeoutError
 from kproducer.errors.broker_errors import error_for_code
 from kproducer.transactions.delivery_knowledge import (
-    TRANSITIONS,
     AttemptEnd,
     Knowledge,
     attempt_end,
     knowledge_after,
 )
 
-OPEN = [Knowledge.NEVER_SENT, Knowledge.REJECTED, Knowledge.UNKNOWN]
 DOUBTFUL_ENDS = {AttemptEnd.NO_ANSWER, AttemptEnd.MAYBE_APPENDED}
-
-
-def test_every_pair_is_listed_and_a_written_batch_has_no_attempts() -> None:
-    assert TRANSITIONS.keys() == {(knowledge, end) for knowledge in OPEN for end in AttemptEnd}
 
 
 @given(st.lists(st.sampled_from(AttemptEnd), max_size=8))
@@ -29,11 +23,9 @@ def test_the_state_says_what_the_whole_history_says(ends: list[AttemptEnd]) -> N
     """An oracle that looks at all attempts at once."""
     knowledge = Knowledge.NEVER_SENT
     for end in ends:
-        if knowledge is Knowledge.WRITTEN:
-            with pytest.raises(KeyError):
-                knowledge_after(knowledge, end)
-            return
         knowledge = knowledge_after(knowledge, end)
+        if knowledge is Knowledge.WRITTEN:
+            break
     if AttemptEnd.DUPLICATE in ends:
         wanted = Knowledge.WRITTEN
     elif any(end in DOUBTFUL_ENDS for end in ends):
