@@ -11,7 +11,7 @@ from pathlib import Path
 from attrs import frozen
 
 from kproducer import kernel
-from kproducer.client.api_versions import installed_version
+from kproducer.types import VERSION
 
 _PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer.runtime", "kproducer_messages")
 
@@ -47,7 +47,7 @@ def build_info() -> BuildInfo:
         else:
             present.append(name)
     return BuildInfo(
-        version=installed_version(),
+        version=VERSION,
         kernel=kernel.IMPLEMENTATION,
         reason=_reason(missing),
         native_modules=tuple(present),

@@ -27,15 +27,13 @@ from kproducer.errors import (
 )
 from kproducer.kernel import record_size_upper_bound
 from kproducer.kernel.arrow import REFUSALS, ArrowRows, ArrowSource, RowChecksum
-from kproducer.types import INT32_MAX, UNKNOWN_PARTITION
+from kproducer.types import INT32_MAX, NO_TIMESTAMP, UNKNOWN_PARTITION
 
 if TYPE_CHECKING:
     from kproducer.bulk.bulk_sender import BulkSender
 
 #: What a record adds to key, value and headers, at most.
 _RECORD_OVERHEAD_BYTES = record_size_upper_bound(None, None, None)
-
-_NO_TIMESTAMP = -1
 
 
 @attrs.define(eq=False, slots=False)
@@ -333,7 +331,7 @@ class ArrowChecksum:
     def __init__(self, columns: ArrowColumns, topic: str | None) -> None:
         self._columns = columns
         partition = columns.partition if isinstance(columns.partition, int) else UNKNOWN_PARTITION
-        timestamp_ms = columns.timestamp if isinstance(columns.timestamp, int) else _NO_TIMESTAMP
+        timestamp_ms = columns.timestamp if isinstance(columns.timestamp, int) else NO_TIMESTAMP
         self._checksum = RowChecksum(topic, partition, timestamp_ms)
 
     @property

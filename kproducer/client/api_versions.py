@@ -23,7 +23,6 @@ from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_co
 from kproducer.protocol.registry import ApiKey, api_name, supported_api_keys, supported_versions
 from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.types import VERSION
 
 _log = GuardedLogger(__name__)
 
@@ -121,11 +120,6 @@ def sanitized_software_text(text: str) -> str:
     else with INVALID_REQUEST.
     """
     return _NOT_ALLOWED.sub("-", text).strip(".-") or "unknown"
-
-
-def installed_version() -> str:
-    """The version of this package."""
-    return VERSION
 
 
 class ApiVersionsExchange:

@@ -163,15 +163,11 @@ class Metadata:
 
     def fresh_for_ms(self, now_ms: int) -> int:
         """How long no update will be due unless one is requested. Takes no lock, so 0 may be wrong."""
-        updated_ms = self.last_successful_update_ms
-        if updated_ms is None or self._need_full_update or self._need_partial_update:
-            return 0
-        return max(updated_ms + self._max_age_ms - now_ms, 0)
+        return 0 if self.update_requested else self._age_left_ms(now_ms)
 
     def _age_left_ms(self, now_ms: int) -> int:
-        if self.last_successful_update_ms is None:
-            return 0
-        return max(self.last_successful_update_ms + self._max_age_ms - now_ms, 0)
+        updated_ms = self.last_successful_update_ms
+        return 0 if updated_ms is None else max(updated_ms + self._max_age_ms - now_ms, 0)
 
     # -- requests --------------------------------------------------------------------------------------
 

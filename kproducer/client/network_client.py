@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kproducer_messages import ApiVersionsRequest
 
-from kproducer.client.api_versions import NodeApiVersions, installed_version, sanitized_software_text
+from kproducer.client.api_versions import NodeApiVersions, sanitized_software_text
 from kproducer.client.client_request import ClientRequest, ClientResponse, MessageBuilder, RequestBuilder
 from kproducer.client.connections import QUIET_MS, Connections
 from kproducer.client.in_flight_requests import InFlightRequests
@@ -45,7 +45,7 @@ from kproducer.protocol.framing import TlsListenerError
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
-from kproducer.types import Node
+from kproducer.types import VERSION, Node
 
 # Programs without SASL do not import authentication, and programs without TLS do not import ``ssl``, which
 # some Pythons are built without.
@@ -104,7 +104,7 @@ class NetworkClient:
         self._protocol_with_sasl = "SASL_SSL" if config.uses_tls else "SASL_PLAINTEXT"
         self._api_versions_request = ApiVersionsRequest(
             client_software_name="kproducer",
-            client_software_version=sanitized_software_text(installed_version()),
+            client_software_version=sanitized_software_text(VERSION),
         )
         self._through = "" if proxy is None else f" through the proxy {proxy}"
         self._resolver = BackgroundResolver(selector.wakeup, proxy)

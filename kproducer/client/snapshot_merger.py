@@ -212,8 +212,6 @@ class SnapshotMerger:
         if needs_refresh:
             self.why_update = f"topic {name} has partitions with errors"
         count = max(found, default=-1) + 1
-        if count == len(found):
-            return tuple([found[number] for number in range(count)])
         return tuple([found.get(number) or _missing_partition(number) for number in range(count)])
 
 

@@ -7,7 +7,6 @@ sockets and no requests. Source: Kafka class ``KafkaProducer`` (doSend).
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
@@ -22,6 +21,7 @@ from kproducer.runtime.arguments import (
     checked_timestamp,
     encode_headers,
     headers_size_upper_bound,
+    whole_number,
 )
 from kproducer.runtime.clock import Clock
 from kproducer.sending.interceptors import ProducerInterceptors, ProducerRecord
@@ -272,11 +272,8 @@ class RecordSender:
         """Ask the partitioner. A record for a partition that does not exist would never be sent."""
         chosen = self._partitioner(topic, key, key_bytes, value, value_bytes, snapshot)
         count = len(snapshot.topics[topic].partitions)
-        try:
-            number = operator.index(chosen)
-        except TypeError:
-            number = count
-        if not UNKNOWN_PARTITION <= number < count:
+        number = whole_number(chosen, UNKNOWN_PARTITION, count - 1)
+        if number is None:
             raise InvalidArgumentError(
                 f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to {count - 1}"
             )

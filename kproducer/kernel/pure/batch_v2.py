@@ -190,15 +190,8 @@ def encode_headers(headers: Headers) -> bytes:
     checked = checked_headers(headers)
     pieces = [encode_varint(len(checked))]
     for name, value in checked:
-        size = len(name)
-        pieces.append(TABLE[size] if size < TABLE_SIZE else encode_varint(size))
-        pieces.append(name)
-        if value is None:
-            pieces.append(NULL_LENGTH)
-            continue
-        size = len(value)
-        pieces.append(TABLE[size] if size < TABLE_SIZE else encode_varint(size))
-        pieces.append(value)
+        pieces += (encode_varint(len(name)), name)
+        pieces += (NULL_LENGTH,) if value is None else (encode_varint(len(value)), value)
     return b"".join(pieces)
 
 

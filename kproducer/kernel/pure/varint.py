@@ -40,11 +40,9 @@ def encode_varint(value: int) -> bytes:
     Raises:
         ValueError: ``value`` is outside int32.
     """
-    if 0 <= value < TABLE_SIZE:
-        return TABLE[value]
     if not -INT32_MAX - 1 <= value <= INT32_MAX:
         raise ValueError(f"{value} does not fit an int32 varint")
-    return _unsigned((value << 1) ^ (value >> 31))
+    return encode_varlong(value)
 
 
 def encode_varlong(value: int) -> bytes:
