@@ -14,9 +14,13 @@ cdef extern from *:
     #define KP_MOST_ROWS ((int64_t) 1 << 48)
     /* No machine has as much memory: sums of sizes up to here, or of one and an address, do not overflow. */
     #define KP_MOST_BYTES ((int64_t) 1 << 48)
+
+    /* Releases a struct of the C data interface, unless it was released or moved. */
+    #define KP_RELEASE(it) do { if ((it)->release) { (it)->release(it); (it)->release = NULL; } } while (0)
     """
     const int64_t KP_MOST_ROWS
     const int64_t KP_MOST_BYTES
+    void KP_RELEASE(void* it) noexcept nogil
 
 
 cdef struct ArrowSchema:
@@ -121,5 +125,4 @@ cdef class ArrowSource:
     cdef int64_t _checked_length(self) except -1
     cdef object _stream_error(self, int code)
     cdef void _release_chunk(self) noexcept
-    cdef void _release_stream(self) noexcept
     cdef void _release(self) noexcept

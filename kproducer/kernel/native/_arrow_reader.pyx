@@ -426,7 +426,7 @@ cdef class ArrowSource:
             self._array.release = NULL
             raise self._stream_error(code)
         if self._array.release == NULL:
-            self._release_stream()
+            KP_RELEASE(&self._stream)
             return -1
         self.chunk_rows = self._checked_length()
         return self.chunk_rows
@@ -505,21 +505,12 @@ cdef class ArrowSource:
         self._array_is_unread = False
         self.generation += 1
         self.chunk_rows = 0
-        if self._array.release != NULL:
-            self._array.release(&self._array)
-            self._array.release = NULL
-
-    cdef void _release_stream(self) noexcept:
-        if self._stream.release != NULL:
-            self._stream.release(&self._stream)
-            self._stream.release = NULL
+        KP_RELEASE(&self._array)
 
     cdef void _release(self) noexcept:
         self._release_chunk()
-        self._release_stream()
-        if self._schema.release != NULL:
-            self._schema.release(&self._schema)
-            self._schema.release = NULL
+        KP_RELEASE(&self._stream)
+        KP_RELEASE(&self._schema)
 
 
 cdef void* _pointer(object capsule, const char* name) except NULL:

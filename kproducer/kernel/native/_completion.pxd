@@ -12,9 +12,9 @@ cdef class BatchOutcome:
     cdef public bint done
     cdef public bint is_split
 
+    cpdef bint is_readable(self) noexcept
     # A new `metadata_type`.
-    cdef object record_metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size,
-                                Py_ssize_t value_size)
+    cpdef object metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size)
 
 
 # The base of FutureRecordMetadata, and the one compiled class that has a subclass.

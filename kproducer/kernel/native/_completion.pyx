@@ -85,14 +85,10 @@ cdef class BatchOutcome:
         self.base_offset = UNKNOWN
         self.log_append_time_ms = UNKNOWN
 
-    def is_readable(self):
-        return readable(self)
+    cpdef bint is_readable(self) noexcept:
+        return self.done or (self.settled and self.firing_thread_id == PyThread_get_thread_ident())
 
-    def metadata(self, index, timestamp_ms, key_size, value_size):
-        return self.record_metadata(index, timestamp_ms, key_size, value_size)
-
-    cdef object record_metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size,
-                                Py_ssize_t value_size):
+    cpdef object metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size):
         cdef object place = self.topic_partition
         cdef object topic
         cdef object partition
@@ -116,12 +112,8 @@ cdef class BatchOutcome:
         return made
 
 
-cdef inline bint readable(BatchOutcome outcome) noexcept:
-    return outcome.done or (outcome.settled and outcome.firing_thread_id == PyThread_get_thread_ident())
-
-
 cdef inline bint delivered(BatchOutcome outcome) noexcept:
-    return (outcome is not None and outcome.error is None and not outcome.is_split and readable(outcome))
+    return (outcome is not None and outcome.error is None and not outcome.is_split and outcome.is_readable())
 
 
 # -- futures ---------------------------------------------------------------------------------------------------
@@ -149,7 +141,7 @@ def fast_done(general):
     def done(self):
         cdef BatchOutcome outcome = (<RecordFuture?>self)._outcome
         if outcome is not None and not outcome.is_split:
-            return readable(outcome)
+            return outcome.is_readable()
         return general(self)
     return update_wrapper(done, general)
 
@@ -159,7 +151,7 @@ def fast_result(general):
     def result(self, timeout=None):
         cdef RecordFuture future = <RecordFuture?>self
         if delivered(future._outcome):
-            return future._outcome.record_metadata(
+            return future._outcome.metadata(
                 future._index, future._timestamp_ms, future._key_size, future._value_size
             )
         return general(self, timeout)
@@ -280,7 +272,7 @@ cdef class Deliveries:
                 Py_DECREF(on_delivery)
                 number += 1
                 try:
-                    metadata = outcome.record_metadata(
+                    metadata = outcome.metadata(
                         entries[number - 1].index, entries[number - 1].timestamp_ms,
                         entries[number - 1].key_size, entries[number - 1].value_size,
                     )

@@ -79,13 +79,7 @@ cdef class FastSend:
         self._last_topic = None
         self._last_slots = None
 
-    def try_send(self, topic, value, key, headers, partition, timestamp_ms, on_delivery):
-        return self.append(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-
-    def slots_of(self, topic):
-        return self.find_slots(topic)
-
-    cdef TopicSlots find_slots(self, object topic):
+    cpdef TopicSlots slots_of(self, object topic):
         """The topic's slots, or ``None``: nothing was sent there yet, or nothing may be sent."""
         cdef PyObject* found
         if topic is self._last_topic and topic is not None:
@@ -99,8 +93,8 @@ cdef class FastSend:
         self._last_topic = topic
         return self._last_slots
 
-    cdef RecordFuture append(self, object topic, object value, object key, object headers, object partition,
-                             object timestamp_ms, object on_delivery):
+    cpdef RecordFuture try_send(self, object topic, object value, object key, object headers, object partition,
+                                object timestamp_ms, object on_delivery):
         """The record's future; ``None``: declined, nothing has changed."""
         cdef TopicSlots slots
         cdef RecordFuture future
@@ -112,7 +106,7 @@ cdef class FastSend:
         cdef Py_ssize_t count
         if on_delivery is not None and not PyCallable_Check(<PyObject*>on_delivery):
             return None
-        slots = self.find_slots(topic)
+        slots = self.slots_of(topic)
         if slots is None:
             return None
         count = slots.partition_count
@@ -159,7 +153,7 @@ def fast_send(general):
         cdef FastSend fast = <FastSend?>PyObject_GenericGetAttr(self, "_fast_send")
         cdef RecordFuture future
         if fast._takes_arguments:
-            future = fast.append(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+            future = fast.try_send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
             if future is not None:
                 return future
         return general(self, topic, value, key, headers, partition, timestamp_ms, on_delivery)
