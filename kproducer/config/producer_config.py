@@ -13,10 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from kproducer.config.setting import (
-    METADATA_KEY,
     SECURITY_PROTOCOLS,
     Setting,
     boolean,
@@ -48,9 +45,14 @@ from kproducer.errors.suggestions import instead_of
 from kproducer.types import INT32_MAX, INT64_MAX
 
 if TYPE_CHECKING:
+    from attrs import frozen
     from typing_extensions import Unpack
 
     from kproducer.config.producer_settings import ProducerSettings
+else:
+    # Only type checkers need attrs here: it tells them that settings cannot be assigned. Importing it would
+    # take half as long as all other imports of a producer.
+    frozen = lambda **_: lambda cls: cls  # noqa: E731
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ _CHECKED_BY_BROKERS = (
 
 
 # A setting comes after those that its default depends on.
-@attrs.frozen(kw_only=True, init=False, slots=False)
+@frozen(kw_only=True, init=False, slots=False)
 class ProducerConfig:
     """The settings of one producer. Immutable; safe to share between threads.
 
@@ -211,7 +213,7 @@ class ProducerConfig:
     compression_zstd_level: int = integer(
         3, -131072, 22, source="KIP-390", about="-131072 (fastest) to 22 (smallest)."
     )
-    partitioner: str | Callable[..., int] | None = special(  # noqa: RUF009 (a field)
+    partitioner: str | Callable[..., int] | None = special(
         "name or callable",
         "str | Callable[..., int] | None",
         parse_partitioner,
@@ -232,8 +234,8 @@ class ProducerConfig:
         about="Records without a key avoid partitions whose broker has accepted no request for this time; "
         "0: disabled.",
     )
-    key_serializer: Any = serializer("keys")  # noqa: RUF009 (a field)
-    value_serializer: Any = serializer("values")  # noqa: RUF009 (a field)
+    key_serializer: Any = serializer("keys")
+    value_serializer: Any = serializer("values")
     interceptors: tuple[Any, ...] = special(
         "list of objects",
         "Iterable[object] | None",
@@ -260,7 +262,7 @@ class ProducerConfig:
         about="How to connect to brokers: SSL and SASL_SSL encrypt; SASL_PLAINTEXT and SASL_SSL log in.",
     )
 
-    ssl_context: Any = special(  # noqa: RUF009 (a field)
+    ssl_context: Any = special(
         "ssl.SSLContext",
         "SSLContext | None",
         parse_ssl_context,
@@ -341,7 +343,7 @@ class ProducerConfig:
     sasl_jaas_config: str = secret(
         source="KIP-85", about="Credentials as Java clients write them: a login module with its options."
     )
-    sasl_oauth_token_provider: Callable[[], Any] | None = special(  # noqa: RUF009 (a field)
+    sasl_oauth_token_provider: Callable[[], Any] | None = special(
         "callable",
         "Callable[[], Any] | None",
         parse_callable,
@@ -511,7 +513,6 @@ class ProducerConfig:
         source="KIP-86", about="For AWS_MSK_IAM: the class that Java clients need. Without effect."
     )
 
-    # Not made by attrs: for so many settings that takes longer than the import of everything else here.
     def __init__(
         self, *, bootstrap_servers: str | Iterable[str] = _MISSING, **settings: Unpack[ProducerSettings]
     ) -> None:
@@ -536,9 +537,24 @@ class ProducerConfig:
         )
         return f"ProducerConfig({', '.join(settings)})"
 
+    def __eq__(self, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.__dict__.values()))
+
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object = None) -> None:
+            raise AttributeError(f"{name}: a ProducerConfig is immutable; evolve() makes a copy with changes")
+
+        __delattr__ = __setattr__
+
     def evolve(self, **changes: Any) -> ProducerConfig:
         """A copy with other values of some settings."""
-        return attrs.evolve(self, **changes)
+        return type(self)(**{**self.__dict__, **changes})
+
+    __replace__ = evolve
 
     def is_set(self, name: str) -> bool:
         """Whether a setting differs from its default."""
@@ -610,8 +626,10 @@ class ProducerConfig:
 
 #: Every setting by attribute name, in the order of the documentation. Read-only.
 SETTINGS: dict[str, Setting] = {
-    field.name: field.metadata[METADATA_KEY] for field in attrs.fields(ProducerConfig)
+    name: value for name, value in vars(ProducerConfig).items() if isinstance(value, Setting)
 }
+for _name in SETTINGS:
+    delattr(ProducerConfig, _name)
 #: Kafka's dotted name of every setting, by attribute name. Read-only.
 DOTTED_NAMES = {name: setting.dotted or name.replace("_", ".") for name, setting in SETTINGS.items()}
 #: librdkafka's dotted name of a setting to Kafka's.

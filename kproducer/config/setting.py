@@ -11,9 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-
-import attrs
+from typing import Any, NamedTuple
 
 from kproducer.errors import ConfigError
 from kproducer.runtime.arguments import LONGEST_TEXT_BYTES, text_mistake, whole_number
@@ -23,8 +21,6 @@ from kproducer.types import INT32_MAX, INT64_MAX
 #: Java writes "never" as Long.MAX_VALUE ms, which no operating system can wait for; 139 years will do.
 LONGEST_MS = 2**42
 
-#: The key of the Setting in the metadata of an attrs attribute.
-METADATA_KEY = "kproducer.setting"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 #: Hosted Spark renames Kafka's packages.
@@ -41,11 +37,10 @@ Parser = Callable[["Setting", str, Any], Any]
 
 _SHOWN_LENGTH = 80
 #: The groups may be shown: the scheme, and host and path.
-_URL = re.compile(r"((?:[^/?#@]*://)?)(?:[^/?#@]*@)?([^?#@]*)(?:[?#][^@]*)?", re.DOTALL)
+_URL = r"((?:[^/?#@]*://)?)(?:[^/?#@]*@)?([^?#@]*)(?:[?#][^@]*)?"
 
 
-@attrs.frozen
-class Setting:
+class Setting(NamedTuple):
     """One setting: documentation and rules. Immutable.
 
     Attributes:
@@ -95,7 +90,7 @@ def shown_url(url: str) -> str:
 
     If there is an "@" in a place where it is not clear what belongs to the password, nothing is shown.
     """
-    match = _URL.fullmatch(url)
+    match = re.fullmatch(_URL, url, re.DOTALL)
     return match[1] + match[2] if match else "(not shown)"
 
 
@@ -142,8 +137,7 @@ def special(
         kind, given_type, parse, default, adjust: see ``Setting``.
         facts: other attributes of the ``Setting``.
     """
-    setting = Setting(kind, given_type, parse, default, adjust, **facts)
-    return attrs.field(default=default, metadata={METADATA_KEY: setting})
+    return Setting(kind, given_type, parse, default, adjust, **facts)
 
 
 def integer(default: int | None, minimum: int = 0, maximum: int = INT32_MAX, **facts: Any) -> Any:

@@ -18,7 +18,6 @@ import attrs
 
 from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
 from kproducer.config.setting import (
-    METADATA_KEY,
     Setting,
     boolean,
     choice,
@@ -114,6 +113,10 @@ def _parse_name(setting: Setting, name: str, value: str) -> str:
     return value
 
 
+def _option(setting: Setting) -> Any:
+    return attrs.field(default=setting.default, metadata={"setting": setting})
+
+
 @attrs.frozen(kw_only=True)
 class WriteOptions:
     """The options of one write, checked. Immutable and picklable; ``repr`` shows no values of ``kafka.*``.
@@ -138,19 +141,19 @@ class WriteOptions:
     """
 
     producer_settings: tuple[tuple[str, str], ...] = attrs.field(repr=False)
-    topic: str | None = special("text", "str", _parse_topic, None)
-    include_headers: bool = boolean(True)
-    extra_columns: str = choice("ignore", "fail")
-    producer_idle_timeout_ms: int = milliseconds(60_000, maximum=_LONGEST_MS)
-    check_timeout_ms: int = milliseconds(10_000, maximum=_LONGEST_MS)
-    summary: str = choice("log", "job", "task", "off")
-    delivery: str = choice("at-least-once", "exactly-once")
-    write_id: str | None = special("text", "str", _parse_name, None)
+    topic: str | None = _option(special("text", "str", _parse_topic, None))
+    include_headers: bool = _option(boolean(True))
+    extra_columns: str = _option(choice("ignore", "fail"))
+    producer_idle_timeout_ms: int = _option(milliseconds(60_000, maximum=_LONGEST_MS))
+    check_timeout_ms: int = _option(milliseconds(10_000, maximum=_LONGEST_MS))
+    summary: str = _option(choice("log", "job", "task", "off"))
+    delivery: str = _option(choice("at-least-once", "exactly-once"))
+    write_id: str | None = _option(special("text", "str", _parse_name, None))
     # A version is stored as an offset.
-    write_version: int | None = integer(None, maximum=INT64_MAX)
-    marker_topic: str | None = special("text", "str", _parse_topic, None)
-    transactional_id_prefix: str = special("text", "str", _parse_name, "kproducer-spark")
-    on_uncertain_replay: str = choice("fail", "write")
+    write_version: int | None = _option(integer(None, maximum=INT64_MAX))
+    marker_topic: str | None = _option(special("text", "str", _parse_topic, None))
+    transactional_id_prefix: str = _option(special("text", "str", _parse_name, "kproducer-spark"))
+    on_uncertain_replay: str = _option(choice("fail", "write"))
 
     @property
     def is_exactly_once(self) -> bool:
@@ -184,7 +187,7 @@ class WriteOptions:
                 given_settings[lower.removeprefix(_KAFKA_PREFIX)] = value
             elif field := _FIELDS.get(lower):
                 try:
-                    fields[field.name] = _parse(field.metadata[METADATA_KEY], _documented(field.name), value)
+                    fields[field.name] = _parse(field.metadata["setting"], _documented(field.name), value)
                 except ConfigError as error:
                     mistakes.append(str(error))
             elif lower in _SOURCE_OPTIONS:

@@ -108,6 +108,7 @@ def wrong_settings() -> None:
     ProducerConfig(bootstrap_servers="x:1", acks="all").evolve(linger_ms=5)
     ProducerConfig(bootstrap_servers="x:1", linger_ms="5")  # error: arg-type
     ProducerConfig(bootstrap_servers="x:1", linger=5)  # error: call-arg
+    ProducerConfig(bootstrap_servers="x:1").linger_ms = 5  # error: misc
     settings: ProducerSettings = {"lingerms": 5}  # error: typeddict-unknown-key
     KafkaProducer("x:1", **settings)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import traceback
 from typing import Any
 
@@ -65,6 +67,27 @@ def refusal(**settings: Any) -> str:
 def test_defaults_are_those_of_java(name: str, default: object) -> None:
     assert getattr(config(), name) == default
     assert SETTINGS[name].default == default
+
+
+def test_configurations_with_equal_settings_are_equal() -> None:
+    chosen = config(linger_ms=7)
+    for equal in (config(linger_ms=7), config().evolve(linger_ms=7), copy.copy(chosen)):
+        assert equal == chosen
+        assert hash(equal) == hash(chosen)
+    assert pickle.loads(pickle.dumps(chosen)) == chosen
+    assert chosen not in (config(), vars(chosen), None)
+
+
+def test_a_configuration_does_not_change() -> None:
+    chosen = config(linger_ms=7)
+    assert chosen.evolve(client_id="x").linger_ms == 7
+    with pytest.raises(AttributeError):
+        chosen.linger_ms = 8  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        del chosen.linger_ms
+    with pytest.raises(ConfigError, match="unknown setting 'linger'"):
+        chosen.evolve(linger=8)
+    assert chosen == config(linger_ms=7)
 
 
 def test_every_setting_is_documented() -> None:
