@@ -7,7 +7,7 @@ sticky and adaptive (``built_in_partitioner``). Knows nothing of queues. Source:
 
 from __future__ import annotations
 
-import random as random_module
+import random
 import threading
 import zlib
 from collections.abc import Callable, Sequence
@@ -17,6 +17,9 @@ from kproducer.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
 from kproducer.errors import ConfigError
 from kproducer.kernel import partition_for_key
 from kproducer.types import UNKNOWN_PARTITION
+
+#: Not the module's own generator, whose sequence belongs to the application.
+_random: Final = random.Random()
 
 
 class Partitioner(Protocol):
@@ -78,14 +81,9 @@ def _partitions_to_use(topic: TopicMetadata) -> Sequence[int]:
     return topic.available or range(len(topic.partitions))
 
 
-def _random(random: random_module.Random) -> Partitioner:
+def _at_random(key: bytes | None, topic: TopicMetadata) -> int:
     """librdkafka's ``random``: each record on its own, keys ignored, partitions with a leader preferred."""
-
-    def choose(key: bytes | None, topic: TopicMetadata) -> int:
-        choices = _partitions_to_use(topic)
-        return choices[int(random.random() * len(choices))]
-
-    return _by_key(choose)
+    return _random.choice(_partitions_to_use(topic))
 
 
 def _round_robin() -> Partitioner:
@@ -111,46 +109,39 @@ uniform_sticky_partitioner: Final = _by_key(lambda key, topic: UNKNOWN_PARTITION
 
 _JAVA_PREFIX: Final = "org.apache.kafka.clients.producer."
 
-_BY_NAME: Final[dict[str, Callable[[bool, random_module.Random], Partitioner]]] = {
-    "consistent": lambda ignore_keys, random: _by_key(_consistent),
-    "consistent_random": lambda ignore_keys, random: _by_key(_consistent_random),
-    "murmur2": lambda ignore_keys, random: _by_key(_murmur2),
-    "murmur2_random": lambda ignore_keys, random: default_partitioner,
-    "random": lambda ignore_keys, random: _random(random),
-    "round_robin": lambda ignore_keys, random: _round_robin(),
-    _JAVA_PREFIX + "RoundRobinPartitioner": lambda ignore_keys, random: _round_robin(),
-    _JAVA_PREFIX + "UniformStickyPartitioner": lambda ignore_keys, random: uniform_sticky_partitioner,
-    _JAVA_PREFIX + "internals.DefaultPartitioner": lambda ignore_keys, random: _default(ignore_keys),
+_JAVA_DEFAULT: Final = _JAVA_PREFIX + "internals.DefaultPartitioner"
+
+_BY_NAME: Final[dict[str, Callable[[], Partitioner]]] = {
+    "consistent": lambda: _by_key(_consistent),
+    "consistent_random": lambda: _by_key(_consistent_random),
+    "murmur2": lambda: _by_key(_murmur2),
+    "murmur2_random": lambda: default_partitioner,
+    "random": lambda: _by_key(_at_random),
+    "round_robin": _round_robin,
+    _JAVA_PREFIX + "RoundRobinPartitioner": _round_robin,
+    _JAVA_PREFIX + "UniformStickyPartitioner": lambda: uniform_sticky_partitioner,
 }
 
 #: Every name that the ``partitioner`` setting accepts.
-PARTITIONER_NAMES: Final = tuple(_BY_NAME)
+PARTITIONER_NAMES: Final = (*_BY_NAME, _JAVA_DEFAULT)
 
 
 def make_partitioner(
-    choice: str | Partitioner | Callable[..., int] | None,
-    *,
-    ignore_keys: bool = False,
-    random: random_module.Random | None = None,
+    choice: str | Partitioner | Callable[..., int] | None, *, ignore_keys: bool = False
 ) -> Partitioner:
     """The partitioner for the ``partitioner`` setting.
 
     Args:
         choice: ``None`` for Java's default, one of ``PARTITIONER_NAMES``, or a callable.
         ignore_keys: ``partitioner_ignore_keys``; for the default only.
-        random: the source of random numbers; tests pass a seeded one.
 
     Raises:
         ConfigError: unknown name.
     """
-    if choice is None:
-        return _default(ignore_keys)
+    if choice is None or choice == _JAVA_DEFAULT:
+        return uniform_sticky_partitioner if ignore_keys else default_partitioner
     if not isinstance(choice, str):
         return choice
     if choice not in _BY_NAME:
         raise ConfigError(f"partitioner={choice!r} is none of {', '.join(PARTITIONER_NAMES)}, nor a callable")
-    return _BY_NAME[choice](ignore_keys, random or random_module.Random())
-
-
-def _default(ignore_keys: bool) -> Partitioner:
-    return uniform_sticky_partitioner if ignore_keys else default_partitioner
+    return _BY_NAME[choice]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import zlib
 from collections import Counter
 
@@ -81,7 +80,7 @@ def test_ignoring_keys_leaves_everything_to_the_accumulator() -> None:
 
 
 def test_random_spreads_over_available_partitions() -> None:
-    partitioner = make_partitioner("random", random=random.Random(3))
+    partitioner = make_partitioner("random")
     counts = Counter(place(partitioner, b"same", make_snapshot([1, -1, 2, 1])) for _ in range(3000))
     assert set(counts) == {0, 2, 3}
     assert min(counts.values()) > 800
