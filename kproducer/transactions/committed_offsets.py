@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from kproducer.errors import AuthenticationError, BrokerError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.runtime.clock import NEVER_MS
@@ -18,19 +20,11 @@ from kproducer.transactions.coordinator_link import (
     CoordinatorTask,
     transport_failure,
 )
-from kproducer.transactions.coordinator_requests import (
-    Coordinator,
-    CoordinatorKind,
-    FindCoordinator,
-    OffsetFetch,
-    Reaction,
-)
+from kproducer.transactions.coordinator_requests import FindCoordinator, OffsetFetch, Reaction
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata
-from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.client.client_request import ClientResponse
-    from kproducer.runtime.clock import ExponentialBackoff
 
 #: UNSTABLE_OFFSET_COMMIT: between the response to a commit and its markers, which takes milliseconds.
 _UNSTABLE: Final = 88
@@ -39,40 +33,33 @@ _FIRST_UNSTABLE_PAUSE_MS: Final = 10
 _Request = FindCoordinator | OffsetFetch
 
 
+@attrs.define(eq=False)
 class CommittedOffset(CoordinatorTask):
     """A ``CoordinatorTask``: what a group has committed for one partition. One request at a time.
 
     Args:
-        group: its name.
-        topic_partition: the partition.
+        question: names the group and the partition.
         known: which brokers coordinate.
-        backoff: pauses between attempts.
-        stable: whether to wait for transactions that may change the offset.
+        attempts: pauses between attempts.
 
     Attributes:
-        subject: named in errors.
         position: what was committed, once the task has ended; ``None``: nothing.
         error: why there will be no answer.
     """
 
-    def __init__(
-        self,
-        group: str,
-        topic_partition: TopicPartition,
-        known: CoordinatorCache,
-        backoff: ExponentialBackoff,
-        stable: bool = True,
-    ) -> None:
-        self._coordinator = Coordinator(CoordinatorKind.GROUP, group)
-        self._question = OffsetFetch(group, topic_partition, stable)
-        self._known = known
-        self._attempts = Attempts(backoff)
-        self._is_in_flight = False
-        self._is_answered = False
-        self._last_failure = ""
-        self.subject = f"offset of {topic_partition} in group {group!r}"
-        self.position: OffsetAndMetadata | None = None
-        self.error: KafkaError | None = None
+    _question: OffsetFetch
+    _known: CoordinatorCache
+    _attempts: Attempts
+    position: OffsetAndMetadata | None = attrs.field(init=False, default=None)
+    error: KafkaError | None = attrs.field(init=False, default=None)
+    _is_in_flight: bool = attrs.field(init=False, default=False)
+    _is_answered: bool = attrs.field(init=False, default=False)
+    _last_failure: str = attrs.field(init=False, default="")
+
+    @property
+    def subject(self) -> str:
+        """What is asked, for errors."""
+        return f"offset of {self._question.topic_partition} in group {self._question.group!r}"
 
     @property
     def has_ended(self) -> bool:
@@ -82,21 +69,14 @@ class CommittedOffset(CoordinatorTask):
     @property
     def waits_for(self) -> str:
         """For the text of a timeout."""
-        node = self._known.get(self._coordinator)
-        return (
-            f"waiting for the {self.subject}"
-            + (f" from broker {node}" if node is not None else f" from {self._coordinator}")
-            + (f"; the last attempt failed with {self._last_failure}" if self._last_failure else "")
-        )
+        return self._known.address(self._question).waits_for(self._last_failure)
 
     def next_request(self, now_ms: int) -> AddressedRequest | None:
         """The question, or first the look-up of the coordinator."""
         if self.has_ended or self._is_in_flight or now_ms < self._attempts.not_before_ms:
             return None
         self._is_in_flight = True
-        node = self._known.get(self._coordinator)
-        request = FindCoordinator(self._coordinator) if node is None else self._question
-        return AddressedRequest(request, node)
+        return self._known.address(self._question)
 
     def delay_ms(self, now_ms: int) -> int:
         """Until the end of the pause after a failure."""
@@ -121,7 +101,7 @@ class CommittedOffset(CoordinatorTask):
             may_retry = reaction <= Reaction.RELOCATE
             self._failed(error, now_ms, may_retry, relocate=reaction is Reaction.RELOCATE)
         elif isinstance(request, FindCoordinator):
-            self._known.found(self._coordinator, value)
+            self._known.found(request.wanted, value)
         else:
             self.position = value
             self._is_answered = True
@@ -129,8 +109,7 @@ class CommittedOffset(CoordinatorTask):
     def unreachable(self, request: _Request, now_ms: int, refusal: AuthenticationError | None = None) -> None:
         """Another broker may be the coordinator now."""
         self._is_in_flight = False
-        node = None if isinstance(request, FindCoordinator) else self._known.get(self._coordinator)
-        error = refusal or KafkaError(f"no connection to {node or 'any broker'}")
+        error = refusal or KafkaError(f"no connection to {self._known.address(request).node or 'any broker'}")
         self._failed(error, now_ms, may_retry=refusal is None)
 
     def _failed(self, error: KafkaError, now_ms: int, may_retry: bool, *, relocate: bool = True) -> None:
@@ -141,5 +120,5 @@ class CommittedOffset(CoordinatorTask):
         self._last_failure = str(error)
         is_unstable = isinstance(error, BrokerError) and error.code == _UNSTABLE
         self._attempts.failed(now_ms, _FIRST_UNSTABLE_PAUSE_MS if is_unstable else None)
-        if relocate:
-            self._known.pop(self._coordinator, None)
+        if relocate and self._question.coordinator is not None:
+            self._known.pop(self._question.coordinator, None)

@@ -16,7 +16,7 @@ from kproducer.errors import AuthenticationError, DisconnectedError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.transactions.coordinator_requests import Coordinator
+from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorRequest, FindCoordinator
 from kproducer.types import Node
 
 if TYPE_CHECKING:
@@ -37,6 +37,14 @@ class AddressedRequest(NamedTuple):
 
     request: Any
     node: Node | None
+
+    def waits_for(self, last_failure: str) -> str:
+        """For the text of a timeout. ``last_failure``: of the last attempt; empty: none has failed."""
+        return (
+            f"waiting for {self.request}"
+            + (f", broker {self.node}" if self.node is not None else "")
+            + (f"; the last attempt failed with {last_failure}" if last_failure else "")
+        )
 
 
 class CoordinatorTask(Protocol):
@@ -180,6 +188,13 @@ class CoordinatorCache(dict[Coordinator, Node]):
     Entries may be out of date: a broker that is no longer the coordinator answers NOT_COORDINATOR. Used by
     one thread at a time, like the link.
     """
+
+    def address(self, request: CoordinatorRequest) -> AddressedRequest:
+        """The request and its broker, or the look-up of its coordinator, which has to come first."""
+        coordinator = request.coordinator
+        if coordinator is None or coordinator in self:
+            return AddressedRequest(request, None if coordinator is None else self[coordinator])
+        return AddressedRequest(FindCoordinator(coordinator), None)
 
     def found(self, coordinator: Coordinator, node: Node) -> None:
         """FindCoordinator was answered."""

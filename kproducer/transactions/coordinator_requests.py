@@ -418,6 +418,9 @@ class OffsetFetch(CoordinatorRequest):
     topic_partition: TopicPartition
     stable: bool = True
 
+    def __attrs_post_init__(self) -> None:
+        self.coordinator = Coordinator(CoordinatorKind.GROUP, self.group)
+
     def build(self, version: int) -> messages.OffsetFetchRequest:
         from kproducer_messages.offset_fetch_request import OffsetFetchRequestTopic
 

@@ -27,8 +27,13 @@ from kproducer.errors import (
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff, SystemClock
 from kproducer.transactions.committed_offsets import CommittedOffset
-from kproducer.transactions.coordinator_link import CoordinatorCache, CoordinatorLink, CoordinatorTask
-from kproducer.transactions.coordinator_requests import transaction_version
+from kproducer.transactions.coordinator_link import (
+    Attempts,
+    CoordinatorCache,
+    CoordinatorLink,
+    CoordinatorTask,
+)
+from kproducer.transactions.coordinator_requests import OffsetFetch, transaction_version
 from kproducer.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -191,7 +196,10 @@ class CoordinatorSession:
         names = list(dict.fromkeys(groups))
         deadline_ms = self._deadline_ms("committed_offsets", timeout_s)
         tasks = {
-            name: CommittedOffset(name, topic_partition, self._known, self._backoff, stable) for name in names
+            name: CommittedOffset(
+                OffsetFetch(name, topic_partition, stable), self._known, Attempts(self._backoff)
+            )
+            for name in names
         }
         self._drive(tasks.values(), deadline_ms)
         errors: list[KafkaError] = []
@@ -199,7 +207,9 @@ class CoordinatorSession:
             if task.error is not None:
                 errors.append(_with_context(task.error, task.subject, _NEEDED_TO_READ))
             elif not task.has_ended:
-                errors.append(self._timeout("committed_offsets", task.waits_for, timeout_s))
+                errors.append(
+                    self._timeout("committed_offsets", f"{task.subject}: {task.waits_for}", timeout_s)
+                )
         _raise_first(errors)
         return {name: task.position for name, task in tasks.items()}
 

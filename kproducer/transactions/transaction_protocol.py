@@ -44,7 +44,7 @@ from kproducer.transactions.coordinator_requests import (
 from kproducer.transactions.partition_sequences import NO_PRODUCER, ProducerIdAndEpoch
 from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
 from kproducer.transactions.transaction_state import OpenTransaction, TransactionState
-from kproducer.types import Node, TopicPartition
+from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.client.client_request import ClientResponse
@@ -106,15 +106,7 @@ class TransactionProtocol:
         """The request that is waited for, and its last failure; empty if there is none."""
         with self._life.lock:
             request = self._in_flight or self._request
-            if request is None:
-                return ""
-            request = self._first_step(request)
-            node = self._node_for(request)
-            return (
-                f"waiting for {request}"
-                + (f", broker {node}" if node is not None else "")
-                + (f"; the last attempt failed with {self._last_failure}" if self._last_failure else "")
-            )
+            return "" if request is None else self._known.address(request).waits_for(self._last_failure)
 
     def next_request(self, now_ms: int) -> AddressedRequest | None:
         """The request to send now, if any."""
@@ -134,13 +126,13 @@ class TransactionProtocol:
             if wanted != self._request:
                 self._forget_request()
                 self._request = wanted
-            request = self._first_step(wanted)
-            attempts = self._attempts if request is wanted else self._lookup_attempts
+            addressed = self._known.address(wanted)
+            attempts = self._attempts if addressed.request is wanted else self._lookup_attempts
             if now_ms < attempts.not_before_ms:
                 self._held_back_until_ms = attempts.not_before_ms
                 return None
-            self._in_flight = request
-            return AddressedRequest(request, self._node_for(request))
+            self._in_flight = addressed.request
+            return addressed
 
     def delay_ms(self, now_ms: int) -> int:
         """Until the request that ``next_request`` held back is due. Without the lock: I/O thread only."""
@@ -174,7 +166,7 @@ class TransactionProtocol:
             if refusal is not None and self._life.transactional_id is not None:
                 self._give_up(refusal)
                 return
-            failure = f"no connection to {self._node_for(request) or 'any broker'}"
+            failure = f"no connection to {self._known.address(request).node or 'any broker'}"
             self._retry(request, Reaction.RELOCATE, 0, failure, now_ms)
 
     def internal_error(self, bug: Exception) -> None:
@@ -188,15 +180,6 @@ class TransactionProtocol:
             self._life.fail_for_good(error)
 
     # -- requests --------------------------------------------------------------------------------------
-
-    def _first_step(self, request: CoordinatorRequest) -> CoordinatorRequest:
-        """The request itself, or the look-up that it needs first."""
-        coordinator = request.coordinator
-        return request if coordinator is None or coordinator in self._known else FindCoordinator(coordinator)
-
-    def _node_for(self, request: CoordinatorRequest) -> Node | None:
-        """Where to send it; ``None``: to any broker."""
-        return None if request.coordinator is None else self._known.get(request.coordinator)
 
     def _forget_request(self) -> None:
         """The request has succeeded, or another one is wanted: its failures do not count any more.

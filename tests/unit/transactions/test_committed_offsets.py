@@ -17,7 +17,7 @@ from kproducer.errors import AuthenticationError, DisconnectedError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.transactions.committed_offsets import CommittedOffset
-from kproducer.transactions.coordinator_link import CoordinatorCache
+from kproducer.transactions.coordinator_link import Attempts, CoordinatorCache
 from kproducer.transactions.coordinator_requests import FindCoordinator, OffsetFetch, Result
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.types import Node, TopicPartition
@@ -37,7 +37,9 @@ class Groups:
         self.newest = newest
         backoff = ExponentialBackoff(100, 1000, random.Random(1))
         names = NAMES if names is None else names
-        self.tasks = {name: CommittedOffset(name, PLACE, known, backoff) for name in names}
+        self.tasks = {
+            name: CommittedOffset(OffsetFetch(name, PLACE), known, Attempts(backoff)) for name in names
+        }
         self.coordinators = {name: NODES[number % 3] for number, name in enumerate(NAMES)}
         self.open: list[tuple[Any, Node | None]] = []
         self.asked: list[str] = []
