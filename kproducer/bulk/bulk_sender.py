@@ -13,7 +13,6 @@ from kproducer.bulk.send_many import SendManyCall
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
 from kproducer.kernel import FastSend, TopicSlots
 from kproducer.sending.topic_wait import await_topic
-from kproducer.serializers import TopicSerializer, serialize_function
 
 if TYPE_CHECKING:
     from kproducer.bulk.arrow_columns import ArrowColumns
@@ -36,45 +35,22 @@ class BulkSender:
         send: ``KafkaProducer.send``.
 
     Attributes:
-        engine, send: as given.
-        send_serialized: ``send`` for keys and values that are serialized already.
-        key_bytes, value_bytes: the serializers; ``None`` where none is configured.
+        engine, records, send: as given.
         fast_slots_of: the ``TopicSlots`` of a topic; ``None`` while its records have to take the general
             path.
         transaction_lifecycle: ``None``: the producer is not transactional.
-        size_limit, size_setting: bytes that a record may have, and the setting that limits them.
-        small_size: key, value and headers that together are not larger need no exact check.
-        has_fast_path: the kernel may write records; ``False``: every record needs all of ``send``, because of
-            interceptors, a partitioner of the application, or serializers that look at more than their datum.
-        ignores_keys: keys do not choose partitions.
         may_change_topics: there are interceptors that may send records to other topics.
     """
 
     def __init__(
         self, engine: ProducerEngine, records: RecordSender, fast_send: FastSend, send: SendFunction
     ) -> None:
-        config, interceptors = engine.config, records.interceptors
-        key_serializer, value_serializer = config.key_serializer, config.value_serializer
         self.engine = engine
+        self.records = records
         self.send = send
-        self.send_serialized = records.send_serialized
-        self.key_bytes = None if key_serializer is None else serialize_function("key", key_serializer)
-        self.value_bytes = None if value_serializer is None else serialize_function("value", value_serializer)
         self.fast_slots_of = fast_send.slots_of
         self.transaction_lifecycle = engine.transaction_lifecycle
-        self.size_limit, self.size_setting = records.size_limit, records.size_setting
-        self.small_size = records.small_size
-        self.ignores_keys = records.ignores_keys
-        self.may_change_topics = interceptors.has_send_hooks
-        self._max_block_ms = config.max_block_ms
-        self._intercepts = bool(interceptors)
-        self.has_fast_path = (
-            records.uses_default_partitioner
-            and not self._intercepts
-            # Asking whether None is a TopicSerializer would be slow, and this runs in every call.
-            and (key_serializer is None or not isinstance(key_serializer, TopicSerializer))
-            and (value_serializer is None or not isinstance(value_serializer, TopicSerializer))
-        )
+        self.may_change_topics = records.interceptors.has_send_hooks
 
     # -- the calls -------------------------------------------------------------------------------------
 
@@ -104,9 +80,9 @@ class BulkSender:
 
     def _check_needs_no_objects(self, call: str) -> None:
         for setting, is_set in (
-            ("value_serializer", self.value_bytes is not None),
-            ("key_serializer", self.key_bytes is not None),
-            ("interceptors", self._intercepts),
+            ("value_serializer", self.records.serializes_value),
+            ("key_serializer", self.records.serializes_key),
+            ("interceptors", self.records.interceptors),
         ):
             if is_set:
                 raise InvalidArgumentError(
@@ -139,7 +115,7 @@ class BulkSender:
         """
         now_ms = self.engine.clock.monotonic_ms()
         try:
-            snapshot = await_topic(self.engine, topic, partition, self._max_block_ms, now_ms)
+            snapshot = await_topic(self.engine, topic, partition, self.engine.config.max_block_ms, now_ms)
         except KafkaError as error:
             if error.outcome is None:
                 error.outcome = Outcome.NOT_SENT
@@ -152,7 +128,7 @@ class BulkSender:
 
     def slots_of(self, topic: str) -> TopicSlots | None:
         """The topic's ``TopicSlots``, until the engine ends; ``None``: there is no fast path."""
-        return self.engine.accumulator.queues.topic(topic).slots if self.has_fast_path else None
+        return self.engine.accumulator.queues.topic(topic).slots if self.records.has_fast_path else None
 
     def note_refusal(self, error: KafkaError) -> None:
         """A record was refused: a transaction must not be committed without it."""

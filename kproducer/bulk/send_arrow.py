@@ -103,8 +103,8 @@ class _ArrowCall:
         rows = ArrowRows(
             source,
             numbers,
-            producer.size_limit - _RECORD_OVERHEAD_BYTES,
-            producer.has_fast_path and not producer.ignores_keys,
+            producer.records.size_limit - _RECORD_OVERHEAD_BYTES,
+            producer.records.has_fast_path and not producer.records.ignores_keys,
         )
         self._topics = {}
         self._snapshot = None
@@ -225,9 +225,10 @@ class _ArrowCall:
         reason = REFUSALS[code]
         if reason == "size":
             topic = f" for topic {self._topic!r}" if self._topic else ""
+            records = self._producer.records
             return RecordTooLargeError(
                 f"a record{topic} takes up to {size + _RECORD_OVERHEAD_BYTES} bytes, more than "
-                f"{self._producer.size_setting}={self._producer.size_limit}"
+                f"{records.size_setting}={records.size_limit}"
             )
         if reason == "timestamp":
             return InvalidArgumentError(

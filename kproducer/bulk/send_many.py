@@ -37,12 +37,13 @@ class SendManyCall:
         self._row_sender: RowSender | None = None
         send = producer.send
         self._serializes = False
-        if producer.has_fast_path and type(topic) is str:
+        records = producer.records
+        if records.has_fast_path and type(topic) is str:
             self._row_sender = RowSender(
-                self._locations.batch_results, producer.ignores_keys, producer.small_size
+                self._locations.batch_results, records.ignores_keys, records.small_size
             )
-            send = producer.send_serialized
-            self._serializes = producer.key_bytes is not None or producer.value_bytes is not None
+            send = records.send_serialized
+            self._serializes = records.serializes_key or records.serializes_value
         self._general_path = GeneralPath(producer, send, topics_vary=producer.may_change_topics)
 
     def run(self) -> SendManyResult:
@@ -85,16 +86,15 @@ class SendManyCall:
     def _serialized(self, chunk: Chunk) -> Chunk:
         """Replace keys and values by bytes, in place, or a value by the error of a serializer."""
         topic, values, keys = self._topic, chunk.values, chunk.keys
-        key_bytes, value_bytes = self._producer.key_bytes, self._producer.value_bytes
+        records = self._producer.records
         row = 0
         try:
             for row in range(len(values)):
                 try:
-                    if key_bytes is not None and keys is not None and keys[row] is not None:
-                        keys[row] = key_bytes(topic, [], keys[row])
-                    value = values[row]
-                    if value_bytes is not None and value is not None:
-                        values[row] = value_bytes(topic, [], value)
+                    if records.serializes_key and keys is not None and keys[row] is not None:
+                        keys[row] = records.key_bytes(topic, [], keys[row])
+                    if records.serializes_value and values[row] is not None:
+                        values[row] = records.value_bytes(topic, [], values[row])
                 except KafkaError as error:
                     error.outcome = Outcome.NOT_SENT
                     # Its frames would keep the rows alive.

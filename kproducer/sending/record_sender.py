@@ -31,7 +31,7 @@ from kproducer.sending.partitioners import (
     uniform_sticky_partitioner,
 )
 from kproducer.sending.topic_wait import await_topic
-from kproducer.serializers import serialize_function
+from kproducer.serializers import TopicSerializer, serialize_function
 from kproducer.types import INT64_MAX, UNKNOWN_PARTITION, RecordMetadata
 
 #: More than a record adds to its key, value and headers.
@@ -52,6 +52,10 @@ class RecordSender:
     Attributes:
         uses_default_partitioner: the kernel can choose partitions as the configured partitioner does.
         ignores_keys: keys do not choose partitions.
+        has_fast_path: the kernel may write records; ``False``: every record needs all of ``send``, because of
+            interceptors, a partitioner of the application, or serializers that look at more than their datum.
+        serializes_key, serializes_value: a serializer is configured.
+        key_bytes, value_bytes: from (topic, headers, key or value) to bytes.
         small_size: key, value and headers that together are not larger need no exact check of their size.
         interceptors: as given.
         size_limit, size_setting: bytes that a record may have, and the setting that limits them.
@@ -73,10 +77,10 @@ class RecordSender:
         self.interceptors = interceptors
         self._intercepts = bool(interceptors)
         self._needs_checks = bool(config.transactional_id) or self._intercepts
-        self._serializes_key = config.key_serializer is not None
-        self._serializes_value = config.value_serializer is not None
-        self._key_bytes = serialize_function("key", config.key_serializer)
-        self._value_bytes = serialize_function("value", config.value_serializer)
+        self.serializes_key = config.key_serializer is not None
+        self.serializes_value = config.value_serializer is not None
+        self.key_bytes = serialize_function("key", config.key_serializer)
+        self.value_bytes = serialize_function("value", config.value_serializer)
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
         if config.buffer_memory < config.max_request_size:
             self.size_limit, self.size_setting = config.buffer_memory, "buffer_memory"
@@ -86,10 +90,14 @@ class RecordSender:
         self.ignores_keys = self._partitioner is uniform_sticky_partitioner
         self.uses_default_partitioner = self.ignores_keys or self._partitioner is default_partitioner
         uses_fast_send = self.uses_default_partitioner and not self._intercepts
+        needs_topics = any(
+            isinstance(each, TopicSerializer) for each in (config.key_serializer, config.value_serializer)
+        )
+        self.has_fast_path = uses_fast_send and not needs_topics
         # The pure kernel's declines every record.
         self._fast_send = fast_send if uses_fast_send and IMPLEMENTATION == "native" else None
         fast_send.configure(
-            takes_arguments=uses_fast_send and not self._serializes_key and not self._serializes_value,
+            takes_arguments=uses_fast_send and not self.serializes_key and not self.serializes_value,
             ignores_keys=self.ignores_keys,
             small_size=self.small_size,
         )
@@ -151,18 +159,18 @@ class RecordSender:
                 headers = encode_headers(topic, headers)
             key_bytes = key
             if key is not None and (
-                key.__class__ is not bytes or (self._serializes_key and not is_serialized)
+                key.__class__ is not bytes or (self.serializes_key and not is_serialized)
             ):
                 headers = [] if headers is None else headers
-                key_bytes = self._key_bytes(topic, headers, key)
+                key_bytes = self.key_bytes(topic, headers, key)
             value_bytes = value
             if value is not None and (
-                value.__class__ is not bytes or (self._serializes_value and not is_serialized)
+                value.__class__ is not bytes or (self.serializes_value and not is_serialized)
             ):
                 headers = [] if headers is None else headers
-                value_bytes = self._value_bytes(topic, headers, value)
+                value_bytes = self.value_bytes(topic, headers, value)
 
-            if headers and (self._serializes_key or self._serializes_value):
+            if headers and (self.serializes_key or self.serializes_value):
                 headers = encode_headers(topic, headers)  # serializers may have appended anything
 
             if self._fast_send is not None and now_ms is None:

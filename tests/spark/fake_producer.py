@@ -50,10 +50,12 @@ class FakeProducer:
             note_refusal=lambda error: None,
             slots_of=lambda topic: None,
             transaction_lifecycle=None,
-            size_limit=1 << 20,
-            size_setting="max_request_size",
-            has_fast_path=False,
-            ignores_keys=True,
+            records=SimpleNamespace(
+                size_limit=1 << 20,
+                size_setting="max_request_size",
+                has_fast_path=False,
+                ignores_keys=True,
+            ),
             may_change_topics=False,
         )
         return ArrowSink(producer, columns, topic)
