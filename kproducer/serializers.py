@@ -9,9 +9,7 @@ null (a tombstone). Source: ``org.apache.kafka.common.serialization``; KIP-82 fo
 
 from __future__ import annotations
 
-import json
 import struct
-import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -126,6 +124,9 @@ class JsonSerializer(BuiltInSerializer):
         sort_keys: bool = False,
         allow_nan: bool = False,
     ) -> None:
+        # Imported here, because most programs do not need it.
+        import json
+
         self._encode = json.JSONEncoder(
             separators=(",", ":"),
             ensure_ascii=False,
@@ -145,6 +146,8 @@ class UuidSerializer(BuiltInSerializer):
     """``uuid.UUID`` to its text of 36 characters, like Java's UUIDSerializer."""
 
     def __call__(self, value: Any) -> bytes:
+        import uuid  # not at the top: whoever has a UUID has imported it
+
         if not isinstance(value, uuid.UUID):
             raise SerializationError(f"UuidSerializer takes uuid.UUID, not {_type_name(value)}")
         return str(value).encode("ascii")
@@ -281,8 +284,8 @@ def _default_function(role: str) -> SerializeFunction:
 
 
 def _advice(role: str, value: Any) -> str:
-    helpful = {int: "IntegerSerializer()", float: "FloatSerializer()", uuid.UUID: "UuidSerializer()"}
-    name = helpful.get(type(value))
+    helpful = {"int": "IntegerSerializer()", "float": "FloatSerializer()", "uuid.UUID": "UuidSerializer()"}
+    name = helpful.get(_type_name(value))
     if name is None:
         if not isinstance(value, (dict, list, tuple, bool)):
             return f"set {role}_serializer to a function that converts it to bytes"

@@ -11,7 +11,7 @@ Source: Apache Kafka's ``Errors`` table (codes, names, flags), up to code 133; t
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from kproducer.errors import (
     AbortTransactionError,
@@ -174,18 +174,38 @@ def _class_name(kafka_name: str) -> str:
     return "".join(word.capitalize() for word in words) + "Error"
 
 
-def _new_class(code: int, name: str, base: type[KafkaError] | None, description: str) -> type[BrokerError]:
-    bases = (BrokerError,) if base is None else (BrokerError, base)
-    facts = {"code": code, "name": name, "description": description, "__doc__": description}
-    return type(_class_name(name), bases, {**facts, "__module__": __name__})
+#: Rows by class name, and class names by code.
+_ROWS: Final = {_class_name(row[1]): row for row in ERROR_TABLE}
+_CLASS_NAMES: Final = {row[0]: name for name, row in _ROWS.items()}
+__all__ = ["ERRORS_BY_CODE", "ERROR_TABLE", "UnrecognizedCodeError", "error_for_code", *_ROWS]  # noqa: F822
 
 
-#: The class of each error code. Read-only.
-ERRORS_BY_CODE: Final[dict[int, type[BrokerError]]] = {row[0]: _new_class(*row) for row in ERROR_TABLE}
-globals().update((error_class.__name__, error_class) for error_class in ERRORS_BY_CODE.values())
+def __getattr__(name: str) -> Any:
+    """Make a class, or ``ERRORS_BY_CODE`` with all of them, on first use: programs see few of them."""
+    made: Any
+    if name in _ROWS:
+        code, kafka_name, base, description = _ROWS[name]
+        facts = {"code": code, "name": kafka_name, "description": description, "__doc__": description}
+        bases = (BrokerError,) if base is None else (BrokerError, base)
+        made = type(name, bases, {**facts, "__module__": __name__})
+    elif name == "ERRORS_BY_CODE":
+        made = {code: _class_of(code) for code in _CLASS_NAMES}
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Another thread may have made the class meanwhile: there is one of each name.
+    return globals().setdefault(name, made)
 
 
-class UnrecognizedCodeError(ERRORS_BY_CODE[-1]):
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _class_of(code: int) -> type[BrokerError]:
+    name = _CLASS_NAMES[code]
+    return globals().get(name) or __getattr__(name)
+
+
+class UnrecognizedCodeError(_class_of(-1)):
     """The broker sent an error code that this version does not know."""
 
     description = "The broker sent an error code that this version does not know."
@@ -213,7 +233,6 @@ def error_for_code(code: int, message: str | None = None, context: str | None = 
     """
     if code == 0:
         raise ValueError("error code 0 means success; there is no exception for it")
-    error_class = ERRORS_BY_CODE.get(code)
-    if error_class is None:
+    if code not in _CLASS_NAMES:
         return UnrecognizedCodeError(code, message, context)
-    return error_class(message, context)
+    return _class_of(code)(message, context)

@@ -129,3 +129,15 @@ def test_every_class_can_be_imported_by_its_name_and_says_what_it_means() -> Non
     assert broker_errors.ERRORS_BY_CODE[6].__name__ == "NotLeaderOrFollowerError"
     assert broker_errors.ERRORS_BY_CODE[13].__name__ == "NetworkExceptionError"
     assert broker_errors.ERRORS_BY_CODE[17].__name__ == "InvalidTopicError"
+
+
+def test_the_module_lists_classes_that_nobody_has_used_yet() -> None:
+    names = {error_class.__name__ for error_class in broker_errors.ERRORS_BY_CODE.values()}
+    assert names < set(dir(broker_errors))
+    star: dict[str, object] = {}
+    exec("from kproducer.errors.broker_errors import *", star)
+    assert names < set(star)
+    with pytest.raises(AttributeError, match="NoSuchError"):
+        broker_errors.NoSuchError  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(ImportError, match="NoSuchError"):
+        exec("from kproducer.errors.broker_errors import NoSuchError")
