@@ -71,7 +71,7 @@ class ReadyBatches:
             self._queues,
             config.linger_ms,
             None if manager is None else manager.may_drain,
-            asks_early=manager is not None and manager.lifecycle.transactional_id is not None,
+            None if manager is None or manager.lifecycle.transactional_id is None else manager.announce,
         )
         #: After an unexpected error: have the next look begin with all queues.
         self.start_over = self._ready.start_over

@@ -25,7 +25,7 @@ from kproducer.runtime.clock import NEVER_MS
 if TYPE_CHECKING:
     from kproducer.accumulator.producer_batch import ProducerBatch
     from kproducer.client.metadata_snapshot import MetadataSnapshot
-    from kproducer.types import Node
+    from kproducer.types import Node, TopicPartition
 
 _DUE_OF = attrgetter("due")
 
@@ -80,13 +80,13 @@ class ReadyQueues:
         queues: all queues.
         linger_ms: how long a batch that has room waits for more records.
         may_drain: asked about the first batch of each queue, with the time; ``None``: all may.
-        asks_early: ask before the batch is due: asking starts the requests that the answer waits for.
+        announce: called before a partition's batch is due: starts the requests that ``may_drain`` waits for.
     """
 
     _queues: PartitionQueues
     _linger_ms: int
     _may_drain: Callable[[ProducerBatch, int], bool] | None = None
-    _asks_early: bool = False
+    _announce: Callable[[TopicPartition], None] | None = None
     # I/O thread only.
     _snapshot: MetadataSnapshot | None = attrs.field(init=False, default=None)
     _nodes: dict[int, NodeQueues] = attrs.field(init=False, factory=dict)
@@ -105,6 +105,9 @@ class ReadyQueues:
         Args:
             sends_everything: nothing lingers: a flush, the close, or a thread that waits for memory.
         """
+        if self._held:
+            self._queues.changed.extend(self._held)
+            self._held = {}
         self.catch_up(snapshot, now_ms)
         ready = set()
         for node_queues in self._nodes.values():
@@ -122,10 +125,6 @@ class ReadyQueues:
         try:
             if snapshot is not self._snapshot:
                 self._start_with_all_queues(snapshot)
-            if self._held:
-                held, self._held = self._held, {}
-                for queue in held:
-                    self._classify(queue, now_ms)
             changed = self._queues.changed
             while changed:
                 self._classify(changed.popleft(), now_ms)
@@ -220,8 +219,8 @@ class ReadyQueues:
             if batch.is_backing_off(now_ms):
                 self._look_again_at(queue, batch.retry_at_ms)
                 return
-        if self._asks_early and not self.may_drain(queue, batch, now_ms):
-            return
+        if self._announce is not None:
+            self._announce(queue.topic_partition)
         node_queues = self._nodes.get(leader.leader_id)
         if node_queues is None:
             node_queues = self._nodes[leader.leader_id] = NodeQueues(leader.leader_id)

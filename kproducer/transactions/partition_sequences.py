@@ -18,6 +18,7 @@ from kproducer.types import TopicPartition
 
 #: Sequence numbers are taken modulo this: the one after 2^31-1 is 0.
 SEQUENCE_COUNT: Final = 2**31
+_HALF: Final = SEQUENCE_COUNT // 2
 #: The value of an unused sequence field.
 NO_SEQUENCE: Final = -1
 
@@ -58,7 +59,7 @@ def sequence_after(sequence: int, record_count: int) -> int:
 
 def is_at_or_before(sequence: int, other: int) -> bool:
     """Whether ``sequence`` is ``other`` or less than half of the circle behind it."""
-    return (other - sequence) % SEQUENCE_COUNT < SEQUENCE_COUNT // 2
+    return (other - sequence) % SEQUENCE_COUNT < _HALF
 
 
 class SequencedBatch(Protocol):
@@ -119,8 +120,9 @@ class PartitionSequences:
     def assign(self, batch: SequencedBatch, is_transactional: bool) -> None:
         """Give a batch the next numbers, and keep it until its outcome is known."""
         producer_id, epoch = self.producer
-        batch.set_producer_state(producer_id, epoch, self.next_sequence, is_transactional)
-        self.next_sequence = sequence_after(self.next_sequence, batch.record_count)
+        sequence = self.next_sequence
+        batch.set_producer_state(producer_id, epoch, sequence, is_transactional)
+        self.next_sequence = (sequence + batch.record_count) % SEQUENCE_COUNT
         self.pending.append(batch)
 
     def renumber(self, producer: ProducerIdAndEpoch) -> list[SequencedBatch]:
@@ -143,11 +145,15 @@ class PartitionSequences:
 
     def acknowledge(self, batch: SequencedBatch) -> None:
         """A broker has acknowledged the batch. Responses may come in any order."""
-        self.forget(batch)
-        if not self.is_ours(batch):
+        if self.pending and self.pending[0] is batch:
+            del self.pending[0]
+        else:
+            self.forget(batch)
+        if self.producer != (batch.producer_id, batch.producer_epoch):
             return
-        if not self.is_passed(batch):
-            self.last_acked_sequence = last_sequence(batch)
+        last = last_sequence(batch)
+        if not self._is_acked(last):
+            self.last_acked_sequence = last
         # The leader has accepted a batch behind the gap, so it accepts the next numbers too. This says
         # nothing about whether the batch that left the gap was written.
         if self.gap_end is not None and self._is_acked(sequence_after(self.gap_end, -1)):
@@ -197,9 +203,10 @@ class PartitionSequences:
         return self.restart_from is not None and is_at_or_before(self.restart_from, batch.base_sequence)
 
     def _is_acked(self, sequence: int) -> bool:
-        return self.last_acked_sequence != NO_SEQUENCE and is_at_or_before(sequence, self.last_acked_sequence)
+        last = self.last_acked_sequence
+        return last != NO_SEQUENCE and (last - sequence) % SEQUENCE_COUNT < _HALF
 
 
 def last_sequence(batch: SequencedBatch) -> int:
     """The sequence number of the batch's last record."""
-    return sequence_after(batch.base_sequence, batch.record_count - 1)
+    return (batch.base_sequence + batch.record_count - 1) % SEQUENCE_COUNT

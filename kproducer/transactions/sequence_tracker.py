@@ -99,6 +99,7 @@ class SequenceTracker:
     def __init__(self, is_transactional: bool) -> None:
         self._is_transactional = is_transactional
         self.producer = NO_PRODUCER
+        self._has_producer = False
         self._partitions: dict[TopicPartition, PartitionSequences] = {}
         #: When the leader last acknowledged this producer id. A leader without state for an id accepts a
         #: batch with any number as its first: of two batches in flight, the later one could become the first
@@ -115,6 +116,7 @@ class SequenceTracker:
             # Replaced, not cleared: see ``reset``.
             self._acknowledged_ms = {}
         self.producer = producer
+        self._has_producer = producer.is_valid
         self.needs_new_id = False
 
     def reset(self, producer: ProducerIdAndEpoch) -> None:
@@ -149,15 +151,18 @@ class SequenceTracker:
         topic_partition = batch.topic_partition
         partition = self._partitions.get(topic_partition)
         if partition is None:
-            return self.producer.is_valid
+            return self._has_producer
         if batch.base_sequence != NO_SEQUENCE:
             return partition.is_first(batch) and not partition.awaits_restart(batch)
-        if not self.producer.is_valid or topic_partition in self.gapped:
+        if not self._has_producer or (self.gapped and topic_partition in self.gapped):
             return False
         pending = len(partition.pending)
         if not pending:
             return True
-        if pending >= MOST_PENDING_BATCHES or self._is_stale(partition):
+        if pending >= MOST_PENDING_BATCHES:
+            return False
+        # First by identity, which is the usual case.
+        if partition.producer is not self.producer and self._is_stale(partition):
             return False
         acknowledged_ms = self._acknowledged_ms.get(topic_partition)
         return acknowledged_ms is not None and now_ms - acknowledged_ms < REMEMBERED_MS
@@ -169,7 +174,7 @@ class SequenceTracker:
         partition = self._partitions.get(batch.topic_partition)
         if partition is None:
             partition = self._partitions[batch.topic_partition] = PartitionSequences()
-        if self._is_stale(partition):
+        if partition.producer is not self.producer and self._is_stale(partition):
             partition.begin(self.producer)
         partition.assign(batch, self._is_transactional)
 
@@ -184,8 +189,8 @@ class SequenceTracker:
 
     def succeeded(self, batch: SequencedBatch, now_ms: int) -> None:
         """A broker has acknowledged the batch."""
-        partition = self._partition_of(batch)
-        if partition is None:
+        partition = self._partitions.get(batch.topic_partition)
+        if partition is None or batch.base_sequence == NO_SEQUENCE:
             return
         partition.acknowledge(batch)
         if batch.producer_id == self.producer.producer_id:
@@ -246,9 +251,7 @@ class SequenceTracker:
             self.failed(batch, Outcome.UNKNOWN)
 
     def _partition_of(self, batch: SequencedBatch) -> PartitionSequences | None:
-        if batch.base_sequence == NO_SEQUENCE:
-            return None
-        return self._partitions.get(batch.topic_partition)
+        return None if batch.base_sequence == NO_SEQUENCE else self._partitions.get(batch.topic_partition)
 
     # -- gaps ------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from kproducer.errors import (
     AbortTransactionError,
@@ -53,6 +53,7 @@ from kproducer.types import TopicPartition
 
 _log = GuardedLogger(__name__)
 _S = TransactionState
+_ENDING: Final = (_S.COMMITTING, _S.ABORTING)
 
 _BEGIN_FIRST = "begin a transaction first"
 
@@ -118,7 +119,7 @@ class TransactionLifecycle:
     @property
     def is_ending(self) -> bool:
         """Whether a transaction is being committed or aborted."""
-        return self.state in (_S.COMMITTING, _S.ABORTING)
+        return self.state in _ENDING
 
     def move_to(self, state: TransactionState) -> None:
         """Change the state. Raises IllegalStateError for a transition that is not legal."""
@@ -376,7 +377,7 @@ class TransactionLifecycle:
     def queued_batches_to_fail(self) -> QueuedFailure | None:
         """Which queued batches have to be failed now; ``None``: none."""
         # Without the lock in the usual case: each is a single read, and the next round reads them again.
-        if self.cause is None and not self.is_ending:
+        if self.cause is None and self.state not in _ENDING:
             return None
         with self.lock:
             error = self._state_error()

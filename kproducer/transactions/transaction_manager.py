@@ -13,6 +13,7 @@ the differences.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from kproducer.errors import BrokerError, KafkaError, Outcome
 from kproducer.runtime.clock import ExponentialBackoff
@@ -26,9 +27,12 @@ from kproducer.transactions.transaction_protocol import TransactionProtocol
 from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import TopicPartition
 
-_S = TransactionState
-#: States in which batches of the transaction may be sent; in the last two only batches that were sent before.
-_SENDING = frozenset({_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTABLE_ERROR, _S.ABORTING})
+# Tuples, because hashing a member of an enum runs Python code.
+#: States in which batches of the transaction may be sent.
+_SENDING: Final = (TransactionState.IN_TRANSACTION, TransactionState.COMMITTING)
+#: States in which only batches may be sent that were sent before.
+_FAILED: Final = (TransactionState.ABORTABLE_ERROR, TransactionState.ABORTING)
+_FATAL: Final = TransactionState.FATAL_ERROR
 
 
 class TransactionManager:
@@ -69,24 +73,28 @@ class TransactionManager:
     def may_drain(self, batch: SequencedBatch, now_ms: int) -> bool:
         """Whether the first batch in a partition's queue may be sent now."""
         life = self._life
+        state = life.state
         if life.transactional_id is not None:
             transaction = life.transaction
-            if transaction is None or life.state not in _SENDING:
+            if transaction is None:
                 return False
-            if batch.base_sequence == NO_SEQUENCE and life.state in (_S.ABORTABLE_ERROR, _S.ABORTING):
+            if state not in _SENDING and (state not in _FAILED or batch.base_sequence == NO_SEQUENCE):
                 return False
             if transaction.version < 2 and batch.topic_partition not in transaction.partitions:
-                self._announce(batch.topic_partition)
+                self.announce(batch.topic_partition)
                 return False
-        elif life.state is _S.FATAL_ERROR:
+        elif state is _FATAL:
             return False
         return self.sequences.may_drain(batch, now_ms)
 
-    def _announce(self, topic_partition: TopicPartition) -> None:
-        """Have a partition added to the transaction, which its first batch waits for."""
+    def announce(self, topic_partition: TopicPartition) -> None:
+        """Have a partition added to the transaction, which its first batch waits for (version 1)."""
+        transaction = self._life.transaction
+        if transaction is None or transaction.version >= 2 or topic_partition in transaction.partitions:
+            return
         with self._life.lock:
             transaction = self._life.transaction
-            if transaction is None or self._life.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
+            if transaction is None or self._life.state not in _SENDING:
                 return
             if topic_partition in transaction.new_partitions:
                 return
@@ -107,8 +115,8 @@ class TransactionManager:
         If the numbering of the partition has to restart, this registers the restart and returns RETRY.
         """
         verdict = self.sequences.verdict(batch, end, error.retriable)
-        is_aborting = self._life.state in (_S.ABORTABLE_ERROR, _S.ABORTING) and self._life.uses_version_2
-        if verdict is Verdict.RETRY and (is_aborting or self._life.state is _S.FATAL_ERROR):
+        is_aborting = self._life.state in _FAILED and self._life.uses_version_2
+        if verdict is Verdict.RETRY and (is_aborting or self._life.state is _FATAL):
             # In version 2, the next epoch fences requests that are still on their way. In version 1, the
             # outcome of each batch has to be found out.
             return Verdict.FAIL
@@ -123,7 +131,7 @@ class TransactionManager:
         with self._life.lock:
             if isinstance(error, BrokerError) and error.code in FATAL_PRODUCE_CODES:
                 self._life.fail_for_good(error)
-            elif self._life.state in (_S.IN_TRANSACTION, _S.COMMITTING):
+            elif self._life.state in _SENDING:
                 self._life.fail_transaction(error)
             elif self._life.transaction is not None:
                 # It is being aborted. The next transaction must not receive a batch of this one.

@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     from kproducer.runtime.clock import ExponentialBackoff
 
 _S = TransactionState
+# Constants, because a look-up in an enum takes longer than all else that a round does here.
+_READY: Final = _S.READY
+_INITIALIZING: Final = _S.INITIALIZING
+_OPEN: Final = (_S.IN_TRANSACTION, _S.COMMITTING)
+_IDLE: Final = (_S.PREPARED, _S.FATAL_ERROR)
 
 #: The last transaction is being ended, which takes milliseconds, much less than a whole backoff.
 _FIRST_BUSY_PAUSE_MS: Final = 20
@@ -113,7 +118,7 @@ class TransactionProtocol:
         life = self._life
         if self._in_flight is not None:
             return None
-        if life.transactional_id is None and life.state is _S.READY and not life.sequences.needs_new_id:
+        if life.transactional_id is None and life.state is _READY and not life.sequences.needs_new_id:
             # The usual state of an idempotent producer. Without the lock: only the I/O thread changes any of
             # this.
             return None
@@ -204,17 +209,16 @@ class TransactionProtocol:
             )
             if lacks_id and has_incomplete:
                 life.move_to(_S.INITIALIZING)
-        if life.state is _S.INITIALIZING:
+        if life.state is _INITIALIZING:
             timeout_ms = _NO_TIMEOUT_MS if life.transactional_id is None else self._timeout_ms
             return InitProducerId(life.transactional_id, timeout_ms, NO_PRODUCER)
-        is_idle = life.state in (_S.PREPARED, _S.FATAL_ERROR)
-        if transaction is None or life.transactional_id is None or is_idle:
+        if transaction is None or life.transactional_id is None or life.state in _IDLE:
             return None
         producer = life.sequences.producer
         if transaction.has_ended:
             return InitProducerId(life.transactional_id, self._timeout_ms, producer)
         identity = (life.transactional_id, producer, transaction.version)
-        if life.state in (_S.IN_TRANSACTION, _S.COMMITTING):
+        if life.state in _OPEN:
             if transaction.new_partitions:
                 # Partitions that are announced while this request is in flight go with the next one.
                 return AddPartitionsToTxn(*identity, frozenset(transaction.new_partitions))
