@@ -167,7 +167,7 @@ class SendManyResult:
         """
         self._await_all(timeout)
         failed = {
-            number for number, batch_result in enumerate(self._batch_results) if _has_failures(batch_result)
+            number for number, batch in enumerate(self._batch_results) if _state(batch) in (_FAILED, _SPLIT)
         }
         if not failed:
             return []
@@ -351,10 +351,6 @@ def _state(batch_result: ProduceRequestResult) -> int:
     if not batch_result.done:
         return _PENDING
     return _SUCCEEDED if batch_result.error is None else _FAILED
-
-
-def _has_failures(batch_result: ProduceRequestResult) -> bool:
-    return any(leaf.error is not None for leaf in batch_result.leaves())
 
 
 def _base_offset(batch_result: ProduceRequestResult) -> int | None:

@@ -90,14 +90,10 @@ class NodeApiVersions:
             raise UnsupportedVersionError(
                 f"{api_name(api_key)}: broker {self.broker} does not support this API, {ours}"
             )
-        if broker_latest < oldest:
-            verdict = "the broker is too old for this client"
-        elif broker_oldest > latest:
-            verdict = "the broker is too new for this client"
-        else:
-            verdict = "the broker's range is invalid"
+        verdict = "old" if broker_latest < oldest else "new"
         raise UnsupportedVersionError(
-            f"{api_name(api_key)}: broker {self.broker} supports {_range_text(*known)}, {ours}: {verdict}"
+            f"{api_name(api_key)}: broker {self.broker} supports {_range_text(*known)}, {ours}: "
+            f"the broker is too {verdict} for this client"
         )
 
 

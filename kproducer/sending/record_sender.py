@@ -137,21 +137,16 @@ class RecordSender:
             max_block_ms: float = self._max_block_ms
             snapshot = engine.metadata.snapshot
             topic_metadata = snapshot.topics.get(topic) if topic.__class__ is str else None
-            if (
-                topic_metadata is None
-                or not topic_metadata.partitions
-                or (
-                    partition is not None
-                    and (
-                        partition.__class__ is not int or not 0 <= partition < len(topic_metadata.partitions)
-                    )
-                )
+            partition_count = 0 if topic_metadata is None else len(topic_metadata.partitions)
+            if not partition_count or (
+                partition is not None
+                and (partition.__class__ is not int or not 0 <= partition < partition_count)
             ):
                 # Unknown so far, or not legal: the wait finds out which.
                 partition = checked_partition(partition)
                 started_ms = self._clock.monotonic_ms()
                 snapshot = await_topic(engine, topic, partition, self._max_block_ms, started_ms)
-                topic_metadata = snapshot.topics[topic]
+                partition_count = len(snapshot.topics[topic].partitions)
                 now_ms = self._clock.monotonic_ms()
                 max_block_ms = max(max_block_ms - (now_ms - started_ms), 0)
 
@@ -183,9 +178,7 @@ class RecordSender:
                 timestamp_ms = self._wall_ns() // 1_000_000
             elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= INT64_MAX:
                 timestamp_ms = checked_timestamp(timestamp_ms)
-            size = (0 if key_bytes is None else len(key_bytes)) + (
-                0 if value_bytes is None else len(value_bytes)
-            )
+            size = len(key_bytes or b"") + len(value_bytes or b"")
             if headers:
                 size += headers_size_upper_bound(headers)
             if size > self.small_size:
@@ -196,7 +189,7 @@ class RecordSender:
                 elif key_bytes is None or self.ignores_keys:
                     partition = UNKNOWN_PARTITION
                 else:
-                    partition = partition_for_key(key_bytes, len(topic_metadata.partitions))
+                    partition = partition_for_key(key_bytes, partition_count)
             accepted, wake_sender = engine.accumulator.append(
                 topic,
                 partition,

@@ -429,18 +429,16 @@ class OffsetFetch(CoordinatorRequest):
         return messages.OffsetFetchRequest(group_id=self.group, topics=[topic], require_stable=self.stable)
 
     def parse(self, body: Any) -> dict[Any, Result]:
-        if body.error_code:
-            return {self.group: Result(body.error_code)}
-        for topic in body.topics:
-            for found in topic.partitions:
-                if (topic.name, found.partition_index) != self.topic_partition:
-                    continue
-                if found.error_code or found.committed_offset < 0:
-                    return {self.group: Result(found.error_code)}
-                metadata, leader_epoch = found.metadata or "", found.committed_leader_epoch
-                position = OffsetAndMetadata(found.committed_offset, metadata, leader_epoch)
-                return {self.group: Result(0, position)}
-        return {self.group: _MISSING}
+        partitions = {
+            (topic.name, each.partition_index): each for topic in body.topics for each in topic.partitions
+        }
+        found = partitions.get(self.topic_partition)
+        if body.error_code or found is None:
+            return {self.group: Result(body.error_code) if body.error_code else _MISSING}
+        if found.error_code or found.committed_offset < 0:
+            return {self.group: Result(found.error_code)}
+        metadata, leader_epoch = found.metadata or "", found.committed_leader_epoch
+        return {self.group: Result(0, OffsetAndMetadata(found.committed_offset, metadata, leader_epoch))}
 
     def __repr__(self) -> str:
         return f"OffsetFetch(group {self.group!r}, {self.topic_partition})"

@@ -120,7 +120,6 @@ cdef class StickyPartition:
 
     def __cinit__(self, Py_ssize_t partition, long long switch_at_bytes, long long record_overhead_bytes):
         self.partition = partition
-        self.produced_bytes = 0
         self.switch_at_bytes = switch_at_bytes
         self.force_switch_at_bytes = 2 * switch_at_bytes
         self.record_overhead_bytes = record_overhead_bytes

@@ -51,10 +51,7 @@ cdef class BatchWriter:
         self._size = self._export.len
         self.buffer = buffer
         self.limit = self._size
-        self._ratio = 0
-        self._wire_limit = 0
         self.position = RECORD_BATCH_OVERHEAD
-        self.record_count = 0
         self.base_timestamp_ms = -1
         self.max_timestamp_ms = -1
 

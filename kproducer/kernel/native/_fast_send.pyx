@@ -60,7 +60,6 @@ cdef class FastSend:
             raise TypeError(f"future_type must be a subclass of RecordFuture, not {future_type!r}")
         self._future_type = future_type
         self._wall_ms = wall_ms
-        self._wall_clock = NULL
         if PyCapsule_IsValid(wall_ms, "kproducer.wall_ms"):
             self._wall_clock = <WallClock>PyCapsule_GetPointer(wall_ms, "kproducer.wall_ms")
 

@@ -35,14 +35,6 @@ cdef enum:
     CACHE_LINE_BYTES = 64
 
 
-cdef struct Locations:
-    int* result_numbers
-    int* indexes
-    long long* timestamps_ms
-    int* key_sizes
-    int* value_sizes
-
-
 # How many there were so far; each has its number as its id.
 cdef long long _row_senders = 0
 
@@ -88,7 +80,6 @@ cdef class RowSender:
         """
         cdef Py_buffer views[5]
         cdef int held = 0
-        cdef Locations to
         cdef object column
         cdef Py_ssize_t item_bytes
         cdef list values, keys, headers, partitions, timestamps_ms
@@ -108,12 +99,8 @@ cdef class RowSender:
                 item_bytes = sizeof(long long) if held == 3 else sizeof(int)
                 if views[held - 1].len // item_bytes < first_row + count:
                     raise ValueError(f"a column of {views[held - 1].len} bytes for {first_row + count} rows")
-            to.result_numbers = <int*>views[0].buf + first_row
-            to.indexes = <int*>views[1].buf + first_row
-            to.timestamps_ms = <long long*>views[2].buf + first_row
-            to.key_sizes = <int*>views[3].buf + first_row
-            to.value_sizes = <int*>views[4].buf + first_row
-            return self.send_run(slots, values, keys, headers, partitions, timestamps_ms, start, count, now_ms, &to)
+            return self.send_run(slots, values, keys, headers, partitions, timestamps_ms, start, count, now_ms, views,
+                                 first_row)
         finally:
             while held:
                 held -= 1
@@ -121,7 +108,12 @@ cdef class RowSender:
 
     cdef Py_ssize_t send_run(self, TopicSlots slots, list values, list keys, list headers, list partitions,
                              list timestamps_ms, Py_ssize_t row, Py_ssize_t count, long long now_ms,
-                             Locations* to) except -1:
+                             const Py_buffer* views, Py_ssize_t first_row) except -1:
+        cdef int* result_numbers = <int*>views[0].buf + first_row
+        cdef int* indexes = <int*>views[1].buf + first_row
+        cdef long long* sent_timestamps_ms = <long long*>views[2].buf + first_row
+        cdef int* key_sizes = <int*>views[3].buf + first_row
+        cdef int* value_sizes = <int*>views[4].buf + first_row
         cdef RecordAppender appender
         cdef StickyPartition sticky
         cdef object value
@@ -187,11 +179,11 @@ cdef class RowSender:
             index = appender.writer.record_count
             if not appender.writer.append_record(&record):
                 return row
-            to.indexes[row] = <int>index
-            to.timestamps_ms[row] = record.timestamp_ms
-            to.key_sizes[row] = <int>record.key_size
-            to.value_sizes[row] = <int>record.value_size
-            to.result_numbers[row] = appender.result_number
+            indexes[row] = <int>index
+            sent_timestamps_ms[row] = record.timestamp_ms
+            key_sizes[row] = <int>record.key_size
+            value_sizes[row] = <int>record.value_size
+            result_numbers[row] = appender.result_number
             row += 1
             if sticky is not None:
                 count_record(sticky, record.key_size, record.value_size)
