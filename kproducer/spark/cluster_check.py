@@ -13,8 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from io import BufferedRWPair
-from typing import Any
+from io import BufferedReader
 
 from kproducer_messages import MetadataRequest
 from kproducer_messages.metadata_request import MetadataRequestTopic
@@ -145,16 +144,12 @@ def _answers(server: str, topics: Sequence[str], timeout_s: float) -> Iterator[_
     host, _, port = server.rpartition(":")
     address = (host.removeprefix("[").removesuffix("]"), int(port))
     message = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics])
-    request = build_request(ApiKey.METADATA, _METADATA_VERSION, 0, "kproducer-spark", message)
+    (request,) = build_request(ApiKey.METADATA, _METADATA_VERSION, 0, "kproducer-spark", message)
     while True:
         try:
-            with (
-                socket.create_connection(address, timeout_s) as connection,
-                connection.makefile("rwb") as stream,
-            ):
+            with socket.create_connection(address, timeout_s) as peer, peer.makefile("rb") as stream:
                 while True:
-                    stream.writelines(request)
-                    stream.flush()
+                    peer.sendall(request)
                     frame = _read(stream, parse_size_prefix(_read(stream, SIZE_PREFIX_BYTES)))
                     response = parse_response(ApiKey.METADATA, _METADATA_VERSION, 0, frame)
                     yield {topic.name: topic.error_code for topic in response.topics}
@@ -163,7 +158,7 @@ def _answers(server: str, topics: Sequence[str], timeout_s: float) -> Iterator[_
             yield error
 
 
-def _read(stream: BufferedRWPair[Any, Any], count: int) -> bytes:
+def _read(stream: BufferedReader, count: int) -> bytes:
     data = stream.read(count)
     if len(data) < count:
         raise ConnectionError(
