@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -93,7 +92,9 @@ def write_partition(
         raise SparkOptionError(with_option_names(str(error))) from None
     with lease as producer:
         rows = TaskRowSender(producer, columns)
-        for batch in chain([first], filled):
+        rows.send(first)
+        del first  # it may have megabytes, and the task may take long
+        for batch in filled:
             rows.send(batch)
         rows.deliver_all()
         return rows.summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import pickle
+import weakref
 
 import pyarrow as pa
 import pytest
@@ -94,6 +95,22 @@ def test_every_column_reaches_the_record():
         SentRecord("t1", b"v", b"k", [("h", b"1")], 7, 1704067200000),
         SentRecord("t2", None, None, None, None, None),
     ]
+
+
+def test_a_task_does_not_keep_the_batches_that_it_has_sent(bench):
+    references: list[weakref.ref[pa.RecordBatch]] = []
+    held: list[int] = []
+
+    def batches():
+        for number in range(4):
+            made = batch_of(value=pa.array([str(number)]))
+            references.append(weakref.ref(made))
+            yield made
+            del made
+            held.append(sum(each() is not None for each in references))
+
+    bench.write_all(batches())
+    assert max(held) == 1
 
 
 def test_an_empty_partition_makes_no_producer(bench):

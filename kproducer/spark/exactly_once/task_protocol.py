@@ -60,7 +60,9 @@ class TaskProtocol:
         first = next(filled, None)
         if first is None:
             return EmptyTask(task)
-        rows = chain([first], filled)
+        # An iterator forgets the batch that it has passed on, which may have megabytes.
+        rows = chain(iter([first]), filled)
+        del first
         if not task.write.identity.is_remembered:
             self._port.initialize(task.name)
             return self._write_rows(task, rows, None, None)
