@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourc
 from pyspark.sql.types import StructType
 
 from kproducer.spark.errors import SparkOptionError
-from kproducer.spark.writers import BatchWriter, StreamWriter
+from kproducer.spark.writers import BatchWriter, CommitOptions, StreamWriter
 
 
 class KafkaProducerDataSource(DataSource):
@@ -85,13 +85,17 @@ class KafkaProducerDataSource(DataSource):
         return writer
 
     def _checked(self, writer_class: type[Any], schema: StructType) -> Any:
+        if not self._is_planning:
+            commit = CommitOptions.of(self.options)
+            if not commit.is_exactly_once:
+                return writer_class(schema, None, commit)
+        # Imported here, because committing such a write needs none of the settings.
         from kproducer.spark.write_columns import WriteColumns
         from kproducer.spark.write_options import WriteOptions
 
         options = WriteOptions.parse(self.options, is_stream=issubclass(writer_class, DataSourceStreamWriter))
         columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
         if self._is_planning and options.check_timeout_ms:
-            # Imported here, because the process that commits a micro-batch does not check.
             from kproducer.spark.cluster_check import check_cluster, check_secured_cluster
 
             config, timeout_s = options.producer_config(), options.check_timeout_ms / 1000

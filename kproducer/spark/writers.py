@@ -1,17 +1,21 @@
 """The objects that Spark pickles and calls: ``write`` in a task, ``commit`` and ``abort`` on the driver.
 
 They hold checked options and columns only, so creating one is cheap and has no side effects (a streaming
-query creates two per micro-batch). Spark 4.0 has no Arrow writer for streams: there, rows are converted to
-RecordBatches, so that there is one path to the producer.
+query creates two per micro-batch). Options and columns are pickled by themselves: importing the settings
+takes several times longer than committing an at-least-once write, which does not need them. Spark 4.0 has no
+Arrow writer for streams: there, rows are converted to RecordBatches, so that there is one path to the
+producer.
 """
 
 from __future__ import annotations
 
+import pickle
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import datasource as spark_datasource
 from pyspark.sql import types as t
@@ -30,24 +34,53 @@ if TYPE_CHECKING:
 _CHUNK_ROWS = 4096
 
 
+class CommitOptions(NamedTuple):
+    """What the commit of an at-least-once write needs of ``WriteOptions``."""
+
+    summary: str
+    is_exactly_once: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> CommitOptions:
+        """Read options that another process has checked."""
+        given = {name.lower(): str(value).strip().lower() for name, value in options.items()}
+        return cls(given.get("summary", "log"), given.get("delivery") == "exactly-once")
+
+
 class Writer:
     """The common part of all writers. Picklable; ``repr`` shows no producer settings.
 
-    Attributes:
+    Args:
         schema: of the DataFrame.
-        columns, options: checked.
+        columns, options: checked. For the commit of an at-least-once write, ``None`` and ``CommitOptions``.
+
+    Attributes:
+        schema, columns, options: as given.
+        summary, is_exactly_once: of the options.
         batch_name: identifies a batch without ``writeId``; ``None`` for a streaming query, which has an id.
     """
 
-    def __init__(self, schema: t.StructType, columns: WriteColumns, options: WriteOptions) -> None:
+    def __init__(
+        self, schema: t.StructType, columns: WriteColumns | None, options: WriteOptions | CommitOptions
+    ) -> None:
         self.schema = schema
-        self.columns = columns
-        self.options = options
+        self.summary, self.is_exactly_once = options.summary, options.is_exactly_once
+        self._columns, self._options = pickle.dumps(columns), pickle.dumps(options)
         # Chosen here, because tasks and driver get copies of this object.
         self.batch_name = None if isinstance(self, DataSourceStreamWriter) else uuid.uuid4().hex
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.columns}, {self.options})"
+
+    @cached_property
+    def columns(self) -> WriteColumns:
+        """The columns to write."""
+        return pickle.loads(self._columns)  # type: ignore[no-any-return]
+
+    @cached_property
+    def options(self) -> WriteOptions:
+        """The options of the write."""
+        return pickle.loads(self._options)  # type: ignore[no-any-return]
 
     # -- hooks of exactly-once writes, for tests -------------------------------------------------------
 
@@ -68,7 +101,7 @@ class Writer:
         started_s = time.monotonic()
         task = SparkTask.current()
         message: WriterCommitMessage
-        if self.options.is_exactly_once:
+        if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
 
             message = prepared = spark_write.write(self, task, batches)
@@ -77,39 +110,39 @@ class Writer:
             message = summary = write_partition(batches, self.columns, self.options)
         summary.tasks = 1
         summary.elapsed_ms = int(1000 * (time.monotonic() - started_s))
-        if self.options.summary != "off":
-            report(str(task), summary, is_printed=self.options.summary == "task", **task._asdict())
+        if self.summary != "off":
+            report(str(task), summary, is_printed=self.summary == "task", **task._asdict())
         return message
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803
         """Exactly once: commit the tasks' transactions. At least once: all records are written already."""
         done = "written"
-        if self.options.is_exactly_once:
+        if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
 
             spark_write.commit(self, messages, batchId)
             done = "committed"
-        if self.options.summary == "off":
+        if self.summary == "off":
             return
         total = WriteSummary.total(messages)
         if total.is_repetition:
             done = "repeated"
         context = {} if batchId is None else {"batch_id": batchId}
         subject = f"{_subject(batchId)} {done} by {total.tasks} tasks"
-        report(subject, total, is_printed=self.options.summary in ("job", "task"), **context)
+        report(subject, total, is_printed=self.summary in ("job", "task"), **context)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803
         """Exactly once: abort the tasks' transactions. At least once: report what stays in the topics."""
         result, is_printed = "stay in the topic, and a retry writes them again", True
-        if self.options.is_exactly_once:
+        if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
 
             spark_write.abort(self, messages)
             result = "stay invisible unless they are committed"
-            is_printed = self.options.summary in ("job", "task")
+            is_printed = self.summary in ("job", "task")
         total = WriteSummary.total(messages)
         # Spark also aborts a micro-batch that query.stop() interrupts, and does not say which it was.
-        if total.rows and self.options.summary != "off":
+        if total.rows and self.summary != "off":
             subject = f"{_subject(batchId)} did not finish (it failed or was stopped)"
             subject = f"{subject}; the rows of its {total.tasks} finished tasks {result}"
             report(subject, total, is_printed=is_printed)

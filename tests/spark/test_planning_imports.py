@@ -1,10 +1,16 @@
-"""Spark looks up the format and plans a write in processes of their own, which import no producer."""
+"""Spark looks up the format, plans and commits in processes of their own, which import little."""
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
+import pytest
+from pyspark.sql.types import StructType
+
+from kproducer.spark import KafkaProducerDataSource
+from kproducer.spark.write_summary import WriteSummary
 from tests.fakebroker import FakeCluster
 
 _PLAN = """
@@ -63,3 +69,38 @@ def test_looking_up_the_format_imports_no_settings() -> None:
     imported = set(finished.stdout.split())
     assert "kproducer.spark.data_source" in imported
     assert not imported & {"attrs", "kproducer.config", "kproducer.errors.broker_errors", "pyarrow"}
+
+
+_COMMIT = """
+import pickle, sys
+
+kind, pickled, schema, messages = pickle.load(sys.stdin.buffer)
+made = pickle.loads(pickled)
+if kind == "batch":
+    made.commit(messages)
+    made.abort(messages)
+else:
+    made.streamWriter(schema, False).commit(messages, 7)
+    made.streamWriter(schema, False).abort(messages, 7)
+print(*sys.modules)
+"""
+
+
+@pytest.mark.parametrize("kind", ["batch", "stream"])
+def test_committing_a_write_imports_no_settings(kind: str) -> None:
+    schema = StructType().add("value", "string")
+    given = {"kafka.bootstrap.servers": "h:1", "topic": "t", "checkTimeoutMs": "0", "Summary": "JOB"}
+    source = KafkaProducerDataSource(given)
+    pickled = pickle.dumps(source.writer(schema, False) if kind == "batch" else source)
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _COMMIT],
+        input=pickle.dumps((kind, pickled, schema, [WriteSummary(tasks=1, rows=3)])),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert b"written by 1 tasks: 3 rows" in finished.stderr
+    assert b"1 finished tasks stay in the topic" in finished.stderr
+    imported = set(finished.stdout.decode().split())
+    assert "kproducer.spark.writers" in imported
+    assert not imported & {"attrs", "kproducer.config", "kproducer.spark.write_options", "pyarrow"}
