@@ -46,10 +46,10 @@ OWN_DEFAULTS = "own defaults"
 #: Deleted topics release their memory immediately; otherwise each write would need new memory.
 BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "500"}
 
-#: The same settings for both sinks; both are idempotent by default.
+#: The same settings for both sinks: those that this one has for bulk writes. Both are idempotent by default.
 SETTINGS = {
     "kafka.acks": "all",
-    "kafka.batch.size": "262144",
+    "kafka.batch.size": "524288",
     "kafka.linger.ms": "50",
     "kafka.buffer.memory": "67108864",
 }
