@@ -30,6 +30,8 @@ from kproducer.spark.write_options import with_option_names
 #: Kafka 0.11 and later; the first version that says whether topics may be created.
 _METADATA_VERSION = 4
 _PAUSE_S = 0.2
+#: How long to wait for an answer before another server is asked as well, at most.
+_NEXT_SERVER_S = 0.2
 
 #: UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_TOPIC = 3
@@ -64,16 +66,21 @@ def check_cluster(servers: Sequence[str], topics: Mapping[str, str], timeout_s: 
             if has_ended.wait(_PAUSE_S):
                 return
 
-    # In parallel: connecting to a host that is down, or looking up its name, may take the whole timeout.
-    for server in servers:
-        threading.Thread(target=ask, args=[server], name=f"kproducer-check-{server}", daemon=True).start()
+    not_asked = list(servers)
+    next_server_s = min(_NEXT_SERVER_S, timeout_s / 2 / len(servers))
     unusable: dict[str, int] = {}
     failures: dict[str, str] = dict.fromkeys(servers, "no response")
     deadline = time.monotonic() + timeout_s
     try:
         while (left_s := deadline - time.monotonic()) > 0:
+            if not_asked:
+                # In parallel: connecting to a host that is down, or looking up its name, may take the whole
+                # timeout. But usually the first one answers, and the others need no connection.
+                server = not_asked.pop(0)
+                name = f"kproducer-check-{server}"
+                threading.Thread(target=ask, args=[server], name=name, daemon=True).start()
             with suppress(queue.Empty):
-                server, answer = answers.get(timeout=left_s)
+                server, answer = answers.get(timeout=min(left_s, next_server_s) if not_asked else left_s)
                 if isinstance(answer, Exception):
                     failures[server] = str(answer) or type(answer).__name__
                     continue

@@ -8,7 +8,7 @@ import threading
 import pytest
 from pyspark.sql.types import StructType
 
-from kproducer.spark import KafkaProducerDataSource, SparkWriteError
+from kproducer.spark import KafkaProducerDataSource, SparkWriteError, cluster_check
 from kproducer.spark.cluster_check import check_cluster
 from tests.fakebroker import FakeCluster
 from tests.support.loopback import Listener
@@ -39,6 +39,12 @@ def test_topics_that_exist_pass_at_once(cluster):
     cluster.create_topic("marks", 1)
     check_cluster(cluster.bootstrap_servers, {"there": "topic", "marks": "markerTopic"}, AGES_S)
     assert {request.api_version for request in cluster.requests(METADATA)} == {4}
+
+
+def test_while_the_first_server_answers_the_others_get_no_connection(cluster, monkeypatch):
+    monkeypatch.setattr(cluster_check, "_NEXT_SERVER_S", AGES_S)
+    check_cluster([NOBODY, *cluster.bootstrap_servers], {"there": "topic"}, AGES_S)
+    assert len(cluster.requests(METADATA)) == 1
 
 
 def test_without_a_topic_a_broker_has_to_answer(cluster):
