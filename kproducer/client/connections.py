@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random as random_module
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 
 from kproducer.client.api_versions import NodeApiVersions
@@ -79,15 +79,13 @@ class Connections:
         self._random = random
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
         self._by_id: dict[str, NodeConnection] = {}
+        #: (node id as text) -> its connection, None before the first attempt. Any thread.
+        self.get: Callable[[str], NodeConnection | None] = self._by_id.get
         # I/O thread only
         self.connecting: dict[str, NodeConnection] = {}
         self._repeats = LogRepeats(QUIET_MS)
 
     # -- queries ---------------------------------------------------------------------------------------
-
-    def get(self, node_id: str) -> NodeConnection | None:
-        """The node's connection, None before the first attempt. Any thread."""
-        return self._by_id.get(node_id)
 
     def versions(self) -> list[NodeApiVersions]:
         """The API versions of the brokers that a connection is ready to. Any thread."""

@@ -73,6 +73,8 @@ class Metadata:
         update_version: grows with every update.
         last_failure: why the latest request failed, for error messages; ``None`` after a success.
         last_successful_update_ms: when the last full update arrived (monotonic); ``None`` before the first.
+        fresh_until_ms: no update is due before this time (monotonic) unless one is requested; 0: one was
+            requested. Read without the lock.
     """
 
     def __init__(self, config: ProducerConfig, *, random: random_module.Random | None = None) -> None:
@@ -96,6 +98,7 @@ class Metadata:
         self._last_refresh_ms: int | None = None
         self._need_full_update = False
         self._need_partial_update = False
+        self.fresh_until_ms = 0
         self._failed_attempts = 0
         self._equivalent_responses = 0
         # Jitter is drawn once per response or failure, so that the end of a wait does not change.
@@ -161,10 +164,6 @@ class Metadata:
             wait_ms = max(self._backoff_ms, self._equivalent_backoff_ms)
             return max(due_in_ms, self._last_refresh_ms + wait_ms - now_ms)
 
-    def fresh_for_ms(self, now_ms: int) -> int:
-        """How long no update will be due unless one is requested. Takes no lock, so 0 may be wrong."""
-        return 0 if self.update_requested else self._age_left_ms(now_ms)
-
     def _age_left_ms(self, now_ms: int) -> int:
         updated_ms = self.last_successful_update_ms
         return 0 if updated_ms is None else max(updated_ms + self._max_age_ms - now_ms, 0)
@@ -197,6 +196,7 @@ class Metadata:
             if not self._need_full_update:
                 _log.debug("Metadata update requested: %s", reason)
             self._need_full_update = True
+            self.fresh_until_ms = 0
             return self.update_version
 
     def request_update_for_new_topics(self) -> int:
@@ -204,6 +204,7 @@ class Metadata:
         with self._lock:
             self._last_refresh_ms = None
             self._need_partial_update = True
+            self.fresh_until_ms = 0
             self._reset_equivalent_backoff()
             self._request_version += 1
             return self.update_version
@@ -242,6 +243,7 @@ class Metadata:
         with self._lock:
             self._bootstrap_addresses = tuple(addresses)
             self._need_full_update = True
+            self.fresh_until_ms = 0
             self.update_version += 1
             self.snapshot = MetadataSnapshot.bootstrap(self._bootstrap_addresses)
             self._lock.notify_all()
@@ -280,6 +282,8 @@ class Metadata:
             if not request.is_partial:
                 self._need_full_update = False
                 self.last_successful_update_ms = now_ms
+            if not self.update_requested and self.last_successful_update_ms is not None:
+                self.fresh_until_ms = self.last_successful_update_ms + self._max_age_ms
             epochs_reliable = api_version >= FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS
             old_cluster_id = self.snapshot.cluster_id
             self.snapshot = self._merger.merge(

@@ -65,7 +65,7 @@ class MetadataUpdater:
     def is_update_due(self, now_ms: int) -> bool:
         """Whether an update should start now and none is in progress."""
         # Called per request: the usual case takes no lock.
-        if self._in_progress is not None or self._metadata.fresh_for_ms(now_ms):
+        if self._in_progress is not None or now_ms < self._metadata.fresh_until_ms:
             return False
         return self._metadata.time_to_next_update(now_ms) == 0
 
@@ -73,7 +73,9 @@ class MetadataUpdater:
         """Start an update if one is due and possible. Returns when to call again, in milliseconds."""
         if self._in_progress is not None:
             return self._request_timeout_ms
-        wait_ms = self._metadata.fresh_for_ms(now_ms) or self._metadata.time_to_next_update(now_ms)
+        wait_ms = self._metadata.fresh_until_ms - now_ms
+        if wait_ms <= 0:
+            wait_ms = self._metadata.time_to_next_update(now_ms)
         if wait_ms > 0:
             return wait_ms
         if self._attempt_since_ms is None:

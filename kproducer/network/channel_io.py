@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import selectors
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kproducer import kernel
@@ -112,6 +113,9 @@ class PortableChannelIo:
         self._selector.close()
 
 
+_SOCKET_OF = attrgetter("native_socket")
+
+
 class NativeChannelIo:
     """Makes all system calls of a poll in one native step. I/O thread only.
 
@@ -151,8 +155,7 @@ class NativeChannelIo:
             native_socket.close()
 
     def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
-        sockets = [each.native_socket for each in sending if each.native_socket] if sending else []
-        return self._io.exchange(sockets, timeout_ms)
+        return self._io.exchange(list(map(_SOCKET_OF, sending)), timeout_ms)
 
     def written(self, event: Event, completed: list[NetworkSend]) -> None:
         channel, _, sent, code, _, _, _ = event

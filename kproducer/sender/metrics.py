@@ -69,7 +69,8 @@ class ProducerMetrics:
         self._compression_rate = _Distribution()
         self._latency = _Distribution()
         self._queue_time = _Distribution()
-        self._records_per_request = _Distribution()
+        self._record_total = 0
+        self._request_total = 0
         self._throttle_time = _Distribution()
         self.batch_split_total = 0
         self.io_error_total = 0
@@ -92,12 +93,14 @@ class ProducerMetrics:
             record_count += batch.record_count
         sizes.count += len(batches)
         rates.count += len(batches)
-        self._records_per_request.add(record_count)
+        self._record_total += record_count
+        self._request_total += 1
 
     def response_received(self, latency_ms: int, throttle_time_ms: int) -> None:
         """Count a Produce response."""
         self._latency.add(latency_ms)
-        self._throttle_time.add(throttle_time_ms)
+        if throttle_time_ms:
+            self._throttle_time.add(throttle_time_ms)
 
     def snapshot(self) -> dict[str, float]:
         """The values of those ``METRICS`` that are counted here."""
@@ -109,15 +112,15 @@ class ProducerMetrics:
             "byte_total": self._batch_size.total,
             "compression_rate_avg": self._compression_rate.average,
             "io_error_total": self.io_error_total,
-            "produce_throttle_time_avg": self._throttle_time.average,
+            "produce_throttle_time_avg": self._throttle_time.total / max(self._latency.count, 1),
             "produce_throttle_time_max": self._throttle_time.maximum,
             "record_error_total": self.record_error_total,
             "record_queue_time_avg": self._queue_time.average,
             "record_queue_time_max": self._queue_time.maximum,
             "record_retry_total": self.record_retry_total,
-            "record_send_total": self._records_per_request.total,
-            "records_per_request_avg": self._records_per_request.average,
+            "record_send_total": self._record_total,
+            "records_per_request_avg": self._record_total / max(self._request_total, 1),
             "request_latency_avg": self._latency.average,
             "request_latency_max": self._latency.maximum,
-            "request_total": self._records_per_request.count,
+            "request_total": self._request_total,
         }
