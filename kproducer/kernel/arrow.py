@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kproducer.kernel import IMPLEMENTATION
-from kproducer.kernel.pure.arrow import REFUSALS, TYPE_NAMES, ArrowRows, ArrowSource
-from kproducer.kernel.pure.arrow_checksum import RowChecksum
+from kproducer.kernel.arrow_names import REFUSALS, TYPE_NAMES
 
 __all__ = ["REFUSALS", "TYPE_NAMES", "ArrowRows", "ArrowSource", "RowChecksum"]
 
-if not TYPE_CHECKING and IMPLEMENTATION == "native":
+if TYPE_CHECKING or IMPLEMENTATION == "pure":
+    from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
+    from kproducer.kernel.pure.arrow_checksum import RowChecksum
+else:
     try:
-        from kproducer.kernel.native import _arrow_checksum, _arrow_reader, _arrow_rows
+        from kproducer.kernel.native._arrow_checksum import RowChecksum
+        from kproducer.kernel.native._arrow_reader import ArrowSource
+        from kproducer.kernel.native._arrow_rows import ArrowRows
     except ImportError:
-        pass
-    else:
-        ArrowRows = _arrow_rows.ArrowRows
-        ArrowSource = _arrow_reader.ArrowSource
-        RowChecksum = _arrow_checksum.RowChecksum
+        from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
+        from kproducer.kernel.pure.arrow_checksum import RowChecksum

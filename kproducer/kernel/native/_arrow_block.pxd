@@ -29,7 +29,7 @@ cdef enum:
 
 cdef enum RowStatus:
     ROW_IS_FINE = 0
-    # Why a row cannot be sent: the places in kproducer.kernel.arrow.REFUSALS.
+    # Why a row cannot be sent: the places in kproducer.kernel.arrow_names.REFUSALS.
     ROW_IS_NULL
     TOPIC_IS_NULL
     TIMESTAMP_WRONG

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kproducer.errors import ConfigError
+from kproducer.kernel.arrow_names import TYPE_NAMES
 from kproducer.kernel.pure.batch_v2 import encode_headers
 from kproducer.types import INT64_MAX
 
@@ -21,20 +22,11 @@ if TYPE_CHECKING:
 #: Rows that are planned at a time.
 BLOCK_ROWS: Final = 4096
 
-#: Why a row cannot be sent, by the code that ``ArrowRows.refusal`` returns.
-REFUSALS: Final = ("", "row is null", "topic is null", "timestamp", "size", "header is null", "header name")
+# As in ``REFUSALS``.
 (
     _FINE, _ROW_IS_NULL, _TOPIC_IS_NULL, _TIMESTAMP_WRONG, _TOO_LARGE, _HEADER_IS_NULL, _HEADER_NAME_WRONG
 ) = range(7)  # fmt: skip
 
-#: Types as the C data interface writes them, and their names in pyarrow.
-TYPE_NAMES: Final = {
-    "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32",
-    "I": "uint32", "l": "int64", "L": "uint64", "e": "float16", "f": "float32", "g": "float64", "u": "string",
-    "U": "large_string", "vu": "string_view", "z": "binary", "Z": "large_binary", "vz": "binary_view",
-    "tdD": "date32", "tdm": "date64", "tss:": "timestamp[s]", "tsm:": "timestamp[ms]",
-    "tsu:": "timestamp[us]", "tsn:": "timestamp[ns]",
-}  # fmt: skip
 _NESTED: Final = {
     "list": "+l", "large_list": "+L", "list_view": "+vl", "large_list_view": "+vL", "struct": "+s",
     "map": "+m",

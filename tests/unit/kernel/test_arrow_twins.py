@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kproducer.bulk.record_locations import RecordLocations
 from kproducer.kernel import partition_for_key
-from kproducer.kernel.pure.arrow import BLOCK_ROWS, REFUSALS
+from kproducer.kernel.arrow_names import REFUSALS
+from kproducer.kernel.pure.arrow import BLOCK_ROWS
 from tests.unit.kernel.arrow_kit import (
     BUFFER_BYTES,
     DEFAULT_MS,

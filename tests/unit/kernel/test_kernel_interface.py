@@ -130,12 +130,19 @@ def test_a_kernel_that_does_not_exist_is_an_error_that_names_the_variable() -> N
     assert "ConfigError: KPRODUCER_KERNEL='fast' is none of auto, pure, native" in result.stderr
 
 
-def test_a_record_with_headers_does_not_import_the_pure_kernel() -> None:
-    """If the process were forked during that import, the child could never send a record with headers."""
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from kproducer import kernel; kernel.record_size_upper_bound(None, b'value', [('name', b'value')])",
+        "from kproducer.kernel import arrow; assert 'native' in arrow.ArrowRows.__module__",
+    ],
+    ids=["headers", "arrow"],
+)
+def test_the_native_kernel_does_not_import_the_pure_one(use: str) -> None:
+    """If the process were forked during such an import, the child could never make the same call."""
     pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
     code = (
-        "import sys; from kproducer import kernel\n"
-        "kernel.record_size_upper_bound(None, b'value', [('name', b'value')])\n"
+        f"import sys; {use}\n"
         "print(sorted(name for name in sys.modules if name.startswith('kproducer.kernel.pure')))"
     )
     environment = {**os.environ, "KPRODUCER_KERNEL": "native"}
