@@ -234,16 +234,6 @@ def test_a_failing_client_reports_the_reason(cluster):
 
 
 @pytest.mark.mock_cluster
-@pytest.mark.parametrize("client", list(low_rate.DRIVERS))
-def test_the_latency_of_each_record_at_a_low_rate_is_measured(cluster, client):
-    with cluster.topic() as (bootstrap, topic):
-        task = {"client": client, "bootstrap": bootstrap, "topic": topic, "rate": 1000, "count": 20}
-        found = run_python("benchmarks.low_rate", task, {})
-    assert len(found["milliseconds"]) == 20
-    assert all(each >= 0 for each in found["milliseconds"])
-
-
-@pytest.mark.mock_cluster
 def test_the_ceiling_counts_acknowledged_records(cluster):
     with cluster.topic() as (bootstrap, topic):
         task = {

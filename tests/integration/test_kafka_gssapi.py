@@ -26,6 +26,10 @@ PROMPT_S = 10.0
 LISTENERS = {"KRB": "SASL_PLAINTEXT", "SHORT": "SASL_PLAINTEXT", "SECURE": "SASL_SSL"}
 
 
+#: Without 3.9.2: sessions end in both versions through the same version of SaslAuthenticate.
+newest = pytest.mark.parametrize("kafka", ["4.4.0"], indirect=True)
+
+
 @pytest.fixture(scope="module")
 def realm():
     with Kdc() as kdc:
@@ -147,6 +151,7 @@ def test_a_producer_recovers_when_there_is_a_ticket(kafka, kdc):
                 time.sleep(0.05)
 
 
+@newest
 def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, kdc, caplog):
     create_topic(kafka.bootstrap_servers, "sessions", 1)
     caplog.set_level(logging.DEBUG, "kproducer.client")

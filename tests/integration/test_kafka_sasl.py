@@ -30,6 +30,10 @@ PROMPT_S = 30.0
 SESSION_SECONDS = int(os.environ.get("KPRODUCER_SESSION_SECONDS", "0"))
 
 
+#: Without 3.9.2: sessions end in both versions through the same version of SaslAuthenticate.
+newest = pytest.mark.parametrize("kafka", ["4.4.0"], indirect=True)
+
+
 @pytest.fixture(scope="module")
 def authority():
     return Authority()
@@ -201,6 +205,7 @@ class Peer:
             self.failures.append(error)
 
 
+@newest
 def test_a_deleted_user_is_refused_at_the_end_of_the_session_and_welcome_again_later(kafka):
     create_topic(kafka.bootstrap_servers, "deleted-user", 1)
     create_topic(kafka.bootstrap_servers, "peer-deleted-user", 1)
@@ -240,9 +245,10 @@ def test_a_deleted_user_is_refused_at_the_end_of_the_session_and_welcome_again_l
                 time.sleep(0.2)
 
 
+@newest
 @pytest.mark.parametrize(
     ("mechanism", "seconds"),
-    [("SCRAM-SHA-512", SESSION_SECONDS or 20), ("OAUTHBEARER", SESSION_SECONDS or 12)],
+    [("SCRAM-SHA-512", SESSION_SECONDS or 12), ("OAUTHBEARER", SESSION_SECONDS or 12)],
 )
 def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, mechanism, seconds, caplog):
     topic = f"session-{mechanism}"
@@ -269,6 +275,7 @@ def test_sessions_that_end_under_load_lose_repeat_and_reorder_nothing(kafka, mec
     assert leader_authentications(caplog) >= 2
 
 
+@newest
 def test_a_session_that_ends_does_not_lose_records_without_acknowledgements(kafka):
     create_topic(kafka.bootstrap_servers, "acks-0", 1)
     chosen = settings(kafka, "PLAIN", listener="SHORT", acks=0, linger_ms=0)
@@ -277,6 +284,7 @@ def test_a_session_that_ends_does_not_lose_records_without_acknowledgements(kafk
     check_numbers(kafka.bootstrap_servers, "acks-0", counts)
 
 
+@newest
 def test_an_idle_connection_is_authenticated_when_it_is_needed_again(kafka):
     create_topic(kafka.bootstrap_servers, "idle", 1)
     with KafkaProducer(**settings(kafka, "PLAIN", listener="SHORT", linger_ms=0)) as producer:

@@ -21,6 +21,9 @@ from tests.support.kafka.topics import create_topic
 
 pytestmark = pytest.mark.kafka
 
+#: Without 3.9.2: nothing of these reaches the part of a broker that may differ.
+newest = pytest.mark.parametrize("secured", ["4.4.0"], indirect=True)
+
 README = Path(__file__).parents[2] / "README.md"
 LISTENERS = {"SSL": "SSL", "MTLS": "SSL"}
 TIMEOUT_S = 30.0
@@ -105,6 +108,7 @@ def test_java_properties_with_a_large_record(secured: Secured, tmp_path: Path) -
             assert producer.send("t", b"z" * size).result(TIMEOUT_S).serialized_value_size == size
 
 
+@newest
 def test_the_example_of_the_readme_runs(secured: Secured, tmp_path: Path) -> None:
     (program,) = re.findall(
         r"```python\n([^`]*security_protocol[^`]*)```", README.read_text(encoding="utf-8")
@@ -135,6 +139,7 @@ producer.close()
 """
 
 
+@newest
 def test_forked_children_leave_the_connection_of_the_parent_alone(secured: Secured) -> None:
     create_topic(secured.cluster.bootstrap_servers, "fork", partitions=1)
     arguments = [secured.cluster.bootstrap("SSL"), secured.trust["ssl_cafile"]]
@@ -188,6 +193,7 @@ def test_a_plaintext_listener_is_recognised(secured: Secured) -> None:
     assert time.monotonic() - begin < 10
 
 
+@newest
 def test_refused_connections_are_not_retried_in_a_tight_loop(
     secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +216,7 @@ def test_refused_connections_are_not_retried_in_a_tight_loop(
     assert 3 <= len(attempts) <= 12
 
 
+@newest
 def test_accepted_records_fail_when_the_broker_is_refused_later(secured: Secured, tmp_path: Path) -> None:
     trust = secured.authority.write(tmp_path)
     with secured.producer("SSL", ssl_cafile=trust) as producer:

@@ -1,4 +1,7 @@
-"""Speculative copies of a task that really run, beside the original, and fence it: rows are there once."""
+"""Speculative copies of a task that really run, beside the original, and fence it: rows are there once.
+
+On the newest Kafka alone: ``test_exactly_once_kafka`` fences copies in both transaction protocols.
+"""
 
 from __future__ import annotations
 
@@ -78,9 +81,9 @@ class Speculation:
 
 
 @pytest.fixture(scope="module")
-def speculation(each_protocol: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Speculation:
+def speculation(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Speculation:
     require_java()
-    return Speculation(each_protocol, tmp_path_factory.mktemp("speculation"))
+    return Speculation(kafka, tmp_path_factory.mktemp("speculation"))
 
 
 @pytest.mark.parametrize("plan", PLANS)
