@@ -59,10 +59,12 @@ types: $(VENV)/.installed ## mypy, strict
 # Tests wait more than they compute, so there are more processes than cores. Each process runs a contiguous part of the list,
 # whose long tests come first (tests/support/distribution.py). JOBS=0 runs all tests in one process.
 JOBS      ?= 4
-TEST_JOBS := -n $(JOBS) --dist worksteal
+TEST_JOBS  = -n $(JOBS) --dist worksteal
 # Every process that the tests start imports the same modules: compile them once, even if the environment
 # disables bytecode caches. This also lets pytest cache its rewritten test modules.
 test-native test-pure: export PYTHONDONTWRITEBYTECODE =
+# With -j2, both runs share the cores.
+test-pure: JOBS = 2
 # The pure kernel affects how records get into batches and how batches are completed. Everything else runs once,
 # with the native core; tests/unit/kernel, tests/unit/network and tests/codegen compare both implementations.
 PURE_SCENARIOS := callbacks chaos close_and_flush delivery delivery_timeout idempotence idempotence_chaos interrupted_calls \
@@ -114,10 +116,11 @@ bench-secured: setup ## measure kproducer and confluent-kafka on Apache Kafka wi
 performance: ## make bench, and write its tables and plots into docs/performance.md and README.md
 	@$(MAKE) bench BENCH_ARGS="--document $(BENCH_ARGS)"
 
+# WHEEL_CFLAGS=-O1 is for .ci/run, which is interested in what a wheel contains and not in its speed.
 wheel: $(VENV)/.installed ## build a wheel with the native core into dist/, and run the demo from it without a compiler
 	rm -rf dist
 	$(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
-	KPRODUCER_REQUIRE_NATIVE=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
+	$(if $(WHEEL_CFLAGS),CFLAGS=$(WHEEL_CFLAGS)) KPRODUCER_REQUIRE_NATIVE=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
 	$(PY) -m tests.packaging.wheel_check dist/*.whl
 
 SANITIZERS     := -fsanitize=address,undefined -fno-sanitize-recover=all
