@@ -53,40 +53,34 @@ class ArrowColumns:
     topic: str | None = None
     takes_seconds: bool = False
 
-    @classmethod
-    def checked(
-        cls,
-        topic: object,
-        value: object,
-        key: object,
-        headers: object,
-        partition: object,
-        timestamp: object,
-        topic_column: object,
-    ) -> ArrowColumns:
-        """Check the arguments of a call that do not depend on the data.
+    def checked(self, topic: object) -> ArrowColumns:
+        """Check the arguments of a call, as far as they do not depend on the data.
+
+        Args:
+            topic: of all rows; ``None``: there is a column of topics.
 
         Raises:
             InvalidArgumentError: an argument is neither the name of a column nor, where allowed, a number; or
                 there are two topics, or none.
         """
         for role, name in (
-            ("value", value),
-            ("key", key),
-            ("headers", headers),
-            ("topic_column", topic_column),
+            ("value", self.value),
+            ("key", self.key),
+            ("headers", self.headers),
+            ("topic_column", self.topic),
         ):
             if name is not None and not isinstance(name, str):
                 raise InvalidArgumentError(f"{role} must be the name of a column, or None, not {name!r}")
-        if topic is None and topic_column is None:
+        if topic is None and self.topic is None:
             raise InvalidArgumentError("no topic: pass its name, or a topic_column")
-        if topic is not None and topic_column is not None:
+        if topic is not None and self.topic is not None:
             raise InvalidArgumentError("both topic and topic_column were given: leave one of them out")
+        partition, timestamp = self.partition, self.timestamp
         if not isinstance(partition, str):
             partition = checked_partition(partition)
         if not isinstance(timestamp, str) and timestamp is not None:
             timestamp = checked_timestamp(timestamp)
-        return cls(value, key, headers, partition, timestamp, topic_column)  # type: ignore[arg-type]
+        return attrs.evolve(self, partition=partition, timestamp=timestamp)
 
     def find(self, names: tuple[str, ...], formats: tuple[str, ...]) -> tuple[int, int, int, int, int, int]:
         """The column numbers of value, key, headers, partition, timestamp and topic; -1: not given.

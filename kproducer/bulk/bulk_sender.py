@@ -58,18 +58,18 @@ class BulkSender:
         """See ``KafkaProducer.send_many``."""
         return self._in_transaction(SendManyCall(self, topic, rows).run)
 
-    def send_arrow(self, data: Any, topic: str | None, *arguments: object) -> SendManyResult:
-        """See ``KafkaProducer.send_arrow``. ``arguments``: further ones of ``ArrowColumns.checked``."""
+    def send_arrow(self, data: Any, topic: str | None, *columns: Any) -> SendManyResult:
+        """See ``KafkaProducer.send_arrow``. ``columns``: the arguments of ``ArrowColumns``."""
         from kproducer.bulk.arrow_columns import ArrowColumns
         from kproducer.bulk.send_arrow import send_arrow
 
         try:
-            columns = ArrowColumns.checked(topic, *arguments)
+            checked = ArrowColumns(*columns).checked(topic)
             self._check_needs_no_objects("send_arrow()")
         except KafkaError as error:
             error.outcome = Outcome.NOT_SENT
             raise
-        return self._in_transaction(lambda: send_arrow(self, columns, topic, data))
+        return self._in_transaction(lambda: send_arrow(self, checked, topic, data))
 
     def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
         """Send one Arrow batch after another, without a result per row."""

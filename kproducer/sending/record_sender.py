@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
@@ -185,7 +184,8 @@ class RecordSender:
                 self._check_size(topic, key_bytes, value_bytes, headers)
             if partition is None:
                 if not self.uses_default_partitioner:
-                    partition = self._custom_partition(topic, key, key_bytes, value, value_bytes, snapshot)
+                    chosen = self._partitioner(topic, key, key_bytes, value, value_bytes, snapshot)
+                    partition = _checked_choice(chosen, topic, partition_count)
                 elif key_bytes is None or self.ignores_keys:
                     partition = UNKNOWN_PARTITION
                 else:
@@ -261,25 +261,6 @@ class RecordSender:
             )
             raise
 
-    def _custom_partition(
-        self,
-        topic: str,
-        key: Any,
-        key_bytes: bytes | None,
-        value: Any,
-        value_bytes: bytes | None,
-        snapshot: MetadataSnapshot,
-    ) -> int:
-        """Ask the partitioner. A record for a partition that does not exist would never be sent."""
-        chosen = self._partitioner(topic, key, key_bytes, value, value_bytes, snapshot)
-        count = len(snapshot.topics[topic].partitions)
-        number = whole_number(chosen, UNKNOWN_PARTITION, count - 1)
-        if number is None:
-            raise InvalidArgumentError(
-                f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to {count - 1}"
-            )
-        return number
-
     def _check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: Any) -> None:
         size = record_size_upper_bound(key, value, headers or None)
         if size > self.size_limit:
@@ -287,3 +268,14 @@ class RecordSender:
                 f"a record for topic {topic!r} takes up to {size} bytes, more than "
                 f"{self.size_setting}={self.size_limit}"
             )
+
+
+def _checked_choice(chosen: Any, topic: str, partition_count: int) -> int:
+    """What a partitioner has chosen. A record for a partition that does not exist would never be sent."""
+    number = whole_number(chosen, UNKNOWN_PARTITION, partition_count - 1)
+    if number is None:
+        raise InvalidArgumentError(
+            f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to "
+            f"{partition_count - 1}"
+        )
+    return number
