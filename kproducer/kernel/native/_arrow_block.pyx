@@ -17,28 +17,6 @@ from kproducer.kernel.native._arrow_reader cimport (
 )
 from kproducer.kernel.native._batch cimport bytes_size, put_bytes, put_varint, varint_size
 
-# The block of a reader that is gone: touching fresh memory would cost as much as reading thousands of rows.
-cdef BlockRows* _spare_block = NULL
-
-
-cdef BlockRows* _take_block() except NULL:
-    global _spare_block
-    cdef BlockRows* block = _spare_block
-    _spare_block = NULL
-    if block == NULL:
-        block = <BlockRows*> malloc(sizeof(BlockRows))
-    if block == NULL:
-        raise MemoryError
-    return block
-
-
-cdef void _give_block_back(BlockRows* block) noexcept:
-    global _spare_block
-    if _spare_block == NULL:
-        _spare_block = block
-    else:
-        free(block)
-
 
 cdef class BlockReader:
     """Reads the columns of one source that records are made of, a block of rows at a time. For one thread.
@@ -65,7 +43,9 @@ cdef class BlockReader:
         self.source = source
         self._content_limit = content_limit
         self._generation = -1
-        self.block = _take_block()
+        self.block = <BlockRows*> malloc(sizeof(BlockRows))
+        if self.block == NULL:
+            raise MemoryError
         # Without a column of keys or headers, they stay null.
         for row in range(BLOCK_ROWS):
             self.block.keys[row].data = NULL
@@ -73,7 +53,7 @@ cdef class BlockReader:
         memset(self.block.headers, 0, sizeof(self.block.headers))
 
     def __dealloc__(self):
-        _give_block_back(self.block)
+        free(self.block)
         free(self.header_bytes)
 
     # -- binding a chunk ---------------------------------------------------------------------------------
