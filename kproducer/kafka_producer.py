@@ -277,8 +277,7 @@ class KafkaProducer:
         Raises:
             MetadataTimeoutError, BrokerError, InvalidArgumentError, ProducerClosedError: as ``send`` does.
         """
-        engine = self._lifecycle.running_engine()
-        snapshot = await_topic(engine, topic, None, self.config.max_block_ms, self._clock.monotonic_ms())
+        snapshot = await_topic(self._lifecycle.running_engine(), topic, None)
         node = snapshot.nodes.get
         return [
             PartitionInfo(topic, it.partition, node(it.leader_id), it.replicas, it.isr, it.offline)

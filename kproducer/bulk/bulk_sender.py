@@ -113,9 +113,8 @@ class BulkSender:
         Raises:
             KafkaError: as ``send``.
         """
-        now_ms = self.engine.clock.monotonic_ms()
         try:
-            snapshot = await_topic(self.engine, topic, partition, self.engine.config.max_block_ms, now_ms)
+            snapshot = await_topic(self.engine, topic, partition)
         except KafkaError as error:
             if error.outcome is None:
                 error.outcome = Outcome.NOT_SENT

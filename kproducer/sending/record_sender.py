@@ -144,7 +144,7 @@ class RecordSender:
                 # Unknown so far, or not legal: the wait finds out which.
                 partition = checked_partition(partition)
                 started_ms = self._clock.monotonic_ms()
-                snapshot = await_topic(engine, topic, partition, self._max_block_ms, started_ms)
+                snapshot = await_topic(engine, topic, partition)
                 partition_count = len(snapshot.topics[topic].partitions)
                 now_ms = self._clock.monotonic_ms()
                 max_block_ms = max(max_block_ms - (now_ms - started_ms), 0)

@@ -16,16 +16,12 @@ if TYPE_CHECKING:
     from kproducer.engine.producer_engine import ProducerEngine
 
 
-def await_topic(
-    engine: ProducerEngine, topic: str, partition: int | None, max_block_ms: int, now_ms: int
-) -> MetadataSnapshot:
-    """Wait until a topic, and if given a partition of it, is known.
+def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> MetadataSnapshot:
+    """Wait until a topic, and if given a partition of it, is known, for at most ``max_block_ms``.
 
     Args:
         engine: whose metadata.
         topic, partition: what has to be known.
-        max_block_ms: how long to wait.
-        now_ms: monotonic; the wait counts from here.
 
     Returns:
         A snapshot with the topic in it.
@@ -43,7 +39,8 @@ def await_topic(
     if mistake is not None:
         raise InvalidTopicError(mistake)
     metadata = engine.metadata
-    deadline_ms = now_ms + max_block_ms
+    now_ms = engine.clock.monotonic_ms()
+    deadline_ms = now_ms + engine.config.max_block_ms
     while True:
         metadata.add(topic, now_ms)
         snapshot = metadata.snapshot
@@ -55,14 +52,12 @@ def await_topic(
         try:
             metadata.await_update(version, deadline_ms - now_ms)
         except MetadataTimeoutError:
-            raise _timeout(engine, topic, partition, max_block_ms) from None
+            raise _timeout(engine, topic, partition) from None
         metadata.maybe_throw_topic_error(topic)
         now_ms = engine.clock.monotonic_ms()
 
 
-def _timeout(
-    engine: ProducerEngine, topic: str, partition: int | None, max_block_ms: int
-) -> MetadataTimeoutError:
+def _timeout(engine: ProducerEngine, topic: str, partition: int | None) -> MetadataTimeoutError:
     snapshot = engine.metadata.snapshot
     count = snapshot.partition_count(topic)
     if count:
@@ -75,4 +70,4 @@ def _timeout(
         what = f"topic {topic!r} is not known to the cluster{because}"
     causes = engine.last_errors()
     brokers = f"; brokers: {causes}" if causes else ""
-    return MetadataTimeoutError(f"{what} within max_block_ms={max_block_ms}{brokers}")
+    return MetadataTimeoutError(f"{what} within max_block_ms={engine.config.max_block_ms}{brokers}")
