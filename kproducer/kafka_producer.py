@@ -112,7 +112,7 @@ class KafkaProducer:
         self._fast_send = FastSend(FutureRecordMetadata, wall_ms)
         self._lifecycle = EngineLifecycle(config, clock, self._fast_send, user_objects)
         self._transactions = TransactionCalls(self._lifecycle)
-        self._record_sender = RecordSender(config, clock, interceptors, self._lifecycle, self._fast_send)
+        self._record_sender = RecordSender(self._lifecycle, interceptors, self._fast_send)
         self._lifecycle.start()
         finalizer = weakref.finalize(self, self._lifecycle.finish_collected)
         # At interpreter exit, process_lifecycle closes the producer.

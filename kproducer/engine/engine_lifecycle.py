@@ -41,13 +41,14 @@ class EngineLifecycle:
 
     Attributes:
         config: the settings in force.
+        clock: as given.
         engine: the running one; ``None`` while closed, and after a fork until the first use.
         last_engine: the running one, or the one that ran before ``close``.
         is_closed: whether ``close`` was called.
     """
 
     config: ProducerConfig
-    _clock: Clock
+    clock: Clock
     _fast_send: FastSend
     #: Each is taken out before it is called.
     _user_objects: list[Callable[[], Any]]
@@ -88,7 +89,7 @@ class EngineLifecycle:
             return self.engine
 
     def _start_engine(self) -> ProducerEngine:
-        engine = ProducerEngine(self.config, self._clock)
+        engine = ProducerEngine(self.config, self.clock)
         self.engine = self.last_engine = engine
         if engine.transaction_lifecycle is None:
             self._fast_send.open(engine.accumulator.queues.slots)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
 from kproducer.kernel import IMPLEMENTATION, FastSend, partition_for_key, record_size_upper_bound
@@ -22,7 +21,6 @@ from kproducer.runtime.arguments import (
     headers_size_upper_bound,
     whole_number,
 )
-from kproducer.runtime.clock import Clock
 from kproducer.sending.interceptors import ProducerInterceptors, ProducerRecord
 from kproducer.sending.partitioners import (
     default_partitioner,
@@ -41,10 +39,8 @@ class RecordSender:
     """Takes records one by one. Thread-safe.
 
     Args:
-        config: the settings.
-        clock: record timestamps, and the time spent waiting.
+        lifecycle: has the settings, the clock and the running engine.
         interceptors: called around each record.
-        lifecycle: has the running engine.
         fast_send: the compiled fast path of the same producer; configured here, opened and closed by the
             lifecycle.
 
@@ -61,16 +57,11 @@ class RecordSender:
     """
 
     def __init__(
-        self,
-        config: ProducerConfig,
-        clock: Clock,
-        interceptors: ProducerInterceptors,
-        lifecycle: EngineLifecycle,
-        fast_send: FastSend,
+        self, lifecycle: EngineLifecycle, interceptors: ProducerInterceptors, fast_send: FastSend
     ) -> None:
         # Fixed after construction.
-        self._clock = clock
-        self._wall_ns = clock.wall_ns
+        config = lifecycle.config
+        self._wall_ns = lifecycle.clock.wall_ns
         self._lifecycle = lifecycle
         self._max_block_ms = config.max_block_ms
         self.interceptors = interceptors
@@ -143,10 +134,10 @@ class RecordSender:
             ):
                 # Unknown so far, or not legal: the wait finds out which.
                 partition = checked_partition(partition)
-                started_ms = self._clock.monotonic_ms()
+                started_ms = engine.clock.monotonic_ms()
                 snapshot = await_topic(engine, topic, partition)
                 partition_count = len(snapshot.topics[topic].partitions)
-                now_ms = self._clock.monotonic_ms()
+                now_ms = engine.clock.monotonic_ms()
                 max_block_ms = max(max_block_ms - (now_ms - started_ms), 0)
 
             if headers is not None:
