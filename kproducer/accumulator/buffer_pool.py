@@ -52,8 +52,7 @@ class BufferPool:
         clock: for the elapsed time in messages.
 
     Attributes:
-        first_bytes: size of the smallest that are kept, ``FIRST_BUFFER_BYTES`` or ``largest_bytes``.
-        large_bytes: the other sizes that are kept, largest first.
+        sizes: of the buffers that are kept, largest first.
         lock: guards the pool. No lock is taken under it.
     """
 
@@ -62,12 +61,10 @@ class BufferPool:
         self.total_bytes = total_bytes
         self._clock = clock
         self.lock = OwnedLock()
+        self.sizes = buffer_sizes(largest_bytes)[::-1]
         # Guarded by lock.
-        #: Free buffers by size; the sizes are fixed, largest first.
-        sizes = buffer_sizes(largest_bytes)
-        self._free: dict[int, list[bytearray]] = {size: [] for size in reversed(sizes)}
-        self.first_bytes = sizes[0]
-        self.large_bytes = sizes[:0:-1]
+        #: Free buffers by size; the keys are fixed, largest first.
+        self._free: dict[int, list[bytearray]] = {size: [] for size in self.sizes}
         self._free_bytes = 0
         self._unpooled_bytes = total_bytes
         #: Head first. Only the head gathers memory, so small requests cannot starve a large one.

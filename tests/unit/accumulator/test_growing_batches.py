@@ -91,6 +91,19 @@ def test_a_batch_grows_to_batch_size_and_is_full_then(codec: str) -> None:
     kit.assert_all_memory_is_back()
 
 
+def test_with_many_partitions_memory_is_taken_for_records_and_not_for_empty_buffers() -> None:
+    partitions = 3000
+    kit = Kit(make_snapshot([1] * partitions), batch_size=256 * KIB, buffer_memory=16384 * KIB)
+    for _ in range(10):
+        for partition in range(partitions):
+            kit.append(partition, bytes(150))
+    assert kit.accumulator.incomplete_count == partitions
+    assert all(len(batch.records) == 10 for batch in end(kit))
+    kit.assert_all_memory_is_back()
+    kit.append()
+    assert taken_bytes(kit) == 16 * KIB
+
+
 class _Nothing:
     queues: tuple[()] = ()
 
