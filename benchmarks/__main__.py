@@ -22,7 +22,15 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import cpu_samples, idempotence, import_time, java_client, low_rate, memory
+from benchmarks import (
+    cpu_samples,
+    idempotence,
+    import_time,
+    java_client,
+    low_rate,
+    memory,
+    request_profile,
+)
 from benchmarks.clients import (
     BY_NAME,
     CLIENTS,
@@ -48,7 +56,7 @@ _SHARES = {
     "low-rate": (0.12, 0.1),
     "memory": (0.05, 0.0),
 }
-_GROUPS = (*_SHARES, "idempotence", "import", "ceiling", "profile")
+_GROUPS = (*_SHARES, "idempotence", "import", "ceiling", "requests", "profile")
 _GROUPS_ON_KAFKA = {"throughput", "low-rate", "ceiling"}
 _RUN_SECONDS = 0.4
 _CEILING_BATCHES = (16_384, 1_000_000)
@@ -203,6 +211,17 @@ def _measure_idempotence(
         results["idempotence"] += found or []
 
 
+def _measure_requests(cluster: BenchCluster, arguments: argparse.Namespace, results: dict[str, Any]) -> None:
+    if MAIN not in results["clients"]:
+        return
+    for case in request_profile.CASES:
+        with cluster.topic(*case.topic) as (bootstrap, topic):
+            task = {"case": case.name, "bootstrap": bootstrap, "topic": topic, "count": arguments.count}
+            found = _client_process(results, MAIN, request_profile.__name__, task)
+        if found:
+            results["requests"].append(found)
+
+
 def _measure_profile(cluster: BenchCluster, results: dict[str, Any]) -> None:
     """Two runs per method: CPU samples, and Python functions of the I/O thread."""
     kinds = ["functions"]
@@ -248,6 +267,8 @@ def _measure_on(
             _measure_cases(cluster, group, arguments, results, console)
         elif group == "idempotence":
             _measure_idempotence(cluster, arguments, results)
+        elif group == "requests":
+            _measure_requests(cluster, arguments, results)
         elif group == "ceiling":
             _measure_ceiling(cluster, results)
         elif group == "profile":
@@ -289,6 +310,7 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
         "memory": [],
         "idempotence": [],
         "import_time": [],
+        "requests": [],
         "profile": [],
     }
 

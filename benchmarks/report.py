@@ -81,6 +81,7 @@ def _all_tables(results: dict[str, Any]) -> list[Table]:
         tables.idempotence_table(results),
         tables.memory_table(results),
         tables.import_table(results),
+        *tables.request_tables(results),
         *tables.profile_tables(results),
         tables.goals_table(results),
     ]
@@ -137,11 +138,14 @@ def sections(results: dict[str, Any]) -> dict[str, str]:
         "memory": tables.as_markdown(tables.memory_table(results)),
         "goals": tables.as_markdown(tables.goals_table(results)),
         "import": tables.as_markdown(tables.import_table(results)),
-        "profile": "\n\n".join(
-            f"{each.title}\n\n{tables.as_markdown(each)}" for each in tables.profile_tables(results)
-        ),
+        "requests": _titled(tables.request_tables(results)),
+        "profile": _titled(tables.profile_tables(results)),
         "rows": "\n\n".join(details),
     }
+
+
+def _titled(found: list[tables.Table]) -> str:
+    return "\n\n".join(f"{each.title}\n\n{tables.as_markdown(each)}" for each in found)
 
 
 def _comparison(results: dict[str, Any]) -> str:

@@ -207,6 +207,49 @@ def ceiling_table(results: dict[str, Any]) -> Table:
     return Table("what the cluster accepts at most (batches encoded in advance)", header, cells)
 
 
+def request_tables(results: dict[str, Any]) -> list[Table]:
+    """What a request or a batch costs each thread, and which functions that is."""
+    measured = results.get("requests", [])
+    costs = []
+    functions = []
+    for entry in measured:
+        for thread, cost in entry["threads"].items():
+            calls = entry["calls"][thread]
+            costs.append(
+                (
+                    f"{entry['case']}, per {entry['unit']}: {thread} thread",
+                    f"{cost['cpu_us']:.0f}",
+                    f"{calls['python']:.0f}",
+                    f"{calls['c']:.0f}",
+                    f"{entry['instructions'][thread]['total']:,.0f}",
+                    f"{calls['polls']:.2f}",
+                    f"{calls['wakeups']:.2f}",
+                    f"{cost['waits']:.2f}",
+                    f"{cost['preempted']:.2f}",
+                )
+            )
+        total = sum(each["total"] for each in entry["instructions"].values())
+        rows = [
+            (f"{thread} thread: `{function}`", f"{count:.0f}", f"{count / total:.1%}")
+            for thread, each in entry["instructions"].items()
+            for function, count in each["functions"]
+        ]
+        title = f"{entry['case']}: bytecode instructions per {entry['unit']}"
+        functions.append(Table(title, ("function", "instructions", "share"), rows))
+    header = (
+        "work",
+        "CPU µs",
+        "Python calls",
+        "C calls",
+        "instructions",
+        "polls",
+        "wake-ups",
+        "waits",
+        "preempted",
+    )
+    return [Table("what a request or a batch costs", header, costs), *functions]
+
+
 def profile_tables(results: dict[str, Any]) -> list[Table]:
     """Per method: samples by thread and library, by function, and by Python function of the I/O thread."""
     made = []
