@@ -18,9 +18,12 @@ if TYPE_CHECKING or IMPLEMENTATION == "pure":
     from kproducer.kernel.pure.arrow_checksum import RowChecksum
 else:
     try:
-        from kproducer.kernel.native._arrow_checksum import RowChecksum
-        from kproducer.kernel.native._arrow_reader import ArrowSource
-        from kproducer.kernel.native._arrow_rows import ArrowRows
+        # Not "from the modules": the import rules see compiled modules only as members of their package.
+        from kproducer.kernel.native import _arrow_checksum, _arrow_reader, _arrow_rows
     except ImportError:
         from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
         from kproducer.kernel.pure.arrow_checksum import RowChecksum
+    else:
+        ArrowRows = _arrow_rows.ArrowRows
+        ArrowSource = _arrow_reader.ArrowSource
+        RowChecksum = _arrow_checksum.RowChecksum
