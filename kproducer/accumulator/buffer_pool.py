@@ -11,8 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-import attrs
-
 from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
@@ -20,7 +18,6 @@ from kproducer.records.batch_sizing import buffer_sizes, largest_buffer_bytes
 from kproducer.runtime.clock import Clock
 
 
-@attrs.define(eq=False)
 class _Grant:
     """What one call has taken from the pool so far, so that an interrupted call can return it.
 
@@ -33,10 +30,13 @@ class _Grant:
         wakeup: set when a waiting call can continue; ``None``: the call does not wait.
     """
 
-    wanted_bytes: int
-    gathered_bytes: int = 0
-    buffer: bytearray | None = None
-    wakeup: threading.Event | None = None
+    __slots__ = ("buffer", "gathered_bytes", "wakeup", "wanted_bytes")
+
+    def __init__(self, wanted_bytes: int, buffer: bytearray | None = None) -> None:
+        self.wanted_bytes = wanted_bytes
+        self.gathered_bytes = 0
+        self.buffer = buffer
+        self.wakeup: threading.Event | None = None
 
     @property
     def is_complete(self) -> bool:

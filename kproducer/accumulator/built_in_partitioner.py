@@ -17,8 +17,6 @@ import random as random_module
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import StickyPartition, TopicSlots
@@ -39,7 +37,6 @@ STICKY_BYTES: Final = 16384
 _NO_NODES: frozenset[int] = frozenset()
 
 
-@attrs.define(eq=False)
 class BuiltInPartitioner:
     """Sticky and adaptive choice for one topic. Methods may be called from any thread.
 
@@ -59,15 +56,26 @@ class BuiltInPartitioner:
         unavailable_nodes: brokers that have accepted nothing for too long. Written by the I/O thread.
     """
 
-    _topic: str
-    _slots: TopicSlots
-    _batch_size: int
-    _queue_size: Callable[[int], int]
-    _adaptive: bool = attrs.field(default=True, kw_only=True)
-    _ratio: TopicCompressionRatio | None = attrs.field(default=None, kw_only=True)
-    _random: random_module.Random = attrs.field(factory=random_module.Random, kw_only=True)
-    queue_size_range: tuple[int, int] | None = attrs.field(init=False, default=None)
-    unavailable_nodes: frozenset[int] = attrs.field(init=False, default=_NO_NODES)
+    def __init__(
+        self,
+        topic: str,
+        slots: TopicSlots,
+        batch_size: int,
+        queue_size: Callable[[int], int],
+        *,
+        adaptive: bool = True,
+        ratio: TopicCompressionRatio | None = None,
+        random: random_module.Random | None = None,
+    ) -> None:
+        self._topic = topic
+        self._slots = slots
+        self._batch_size = batch_size
+        self._queue_size = queue_size
+        self._adaptive = adaptive
+        self._ratio = ratio
+        self._random = random or random_module.Random()
+        self.queue_size_range: tuple[int, int] | None = None
+        self.unavailable_nodes = _NO_NODES
 
     def peek(self, snapshot: MetadataSnapshot) -> StickyPartition:
         """The present choice, made now if there is none. Two threads may race; both get the winner's."""

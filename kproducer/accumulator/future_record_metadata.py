@@ -24,8 +24,6 @@ from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from kproducer.errors import IllegalStateError, KafkaError
 from kproducer.errors.suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, fast_done, fast_exception, fast_result
@@ -53,13 +51,13 @@ else:  # Python 3.10: two classes; callers may catch either
     ResultTimeoutError = _BothTimeoutsError
 
 
-@attrs.define
 class _FutureWaiters:
     """What is attached to one future: waiters of ``concurrent.futures`` and done-callbacks."""
 
-    future: FutureRecordMetadata | None = None
-    waiters: list[Any] = attrs.field(factory=list)
-    callbacks: list[Callable[[Any], object]] = attrs.field(factory=list)
+    def __init__(self) -> None:
+        self.future: FutureRecordMetadata | None = None
+        self.waiters: list[Any] = []
+        self.callbacks: list[Callable[[Any], object]] = []
 
 
 class ProduceRequestResult:

@@ -17,8 +17,6 @@ from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
-import attrs
-
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
 from kproducer.accumulator.owned_lock import OwnedLock
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 Record: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None]"
 
 
-@attrs.define(eq=False)
 class PartitionQueue:
     """Batches waiting for one partition, oldest first. Guarded by ``lock`` unless noted.
 
@@ -61,23 +58,27 @@ class PartitionQueue:
         leader_epoch: of its leader, as of the last ``ready``.
     """
 
-    topic_partition: TopicPartition
-    _all: PartitionQueues
-    lock: OwnedLock = attrs.field(init=False)
-    slot: AppendSlot = attrs.field(init=False)
-    batches: deque[ProducerBatch] = attrs.field(init=False, factory=deque)
-    open_batch: ProducerBatch | None = attrs.field(init=False, default=None)
-    next_order: int = attrs.field(init=False, default=0)
-    fills_batches: bool = attrs.field(init=False, default=False)
-    is_muted: bool = attrs.field(init=False, default=False)
-    node: NodeQueues | None = attrs.field(init=False, default=None)
-    is_due: bool = attrs.field(init=False, default=False)
-    timer_ms: int = attrs.field(init=False, default=NEVER_MS)
-    leader_epoch: int = attrs.field(init=False, default=NO_LEADER_EPOCH)
+    # fmt: off
+    __slots__ = (
+        "_all", "batches", "fills_batches", "is_due", "is_muted", "leader_epoch", "lock", "next_order",
+        "node", "open_batch", "slot", "timer_ms", "topic_partition",
+    )
+    # fmt: on
 
-    def __attrs_post_init__(self) -> None:
-        self.lock = OwnedLock(self._all.holds_lock)
+    def __init__(self, topic_partition: TopicPartition, all_queues: PartitionQueues) -> None:
+        self.topic_partition = topic_partition
+        self._all = all_queues
+        self.lock = OwnedLock(all_queues.holds_lock)
         self.slot = AppendSlot(self.lock)
+        self.batches: deque[ProducerBatch] = deque()
+        self.open_batch: ProducerBatch | None = None
+        self.next_order = 0
+        self.fills_batches = False
+        self.is_muted = False
+        self.node: NodeQueues | None = None
+        self.is_due = False
+        self.timer_ms = NEVER_MS
+        self.leader_epoch = NO_LEADER_EPOCH
 
     # -- the slot --------------------------------------------------------------------------------------
 

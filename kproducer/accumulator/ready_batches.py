@@ -15,8 +15,6 @@ from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-import attrs
-
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import PartitionLoad
 from kproducer.accumulator.partition_queue import PartitionQueues
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 _log = GuardedLogger(__name__)
 
 
-@attrs.define(eq=False, slots=False)
 class ReadyBatches:
     """Finds and drains what can be sent. I/O thread only.
 
@@ -50,25 +47,29 @@ class ReadyBatches:
         release: returns the memory of a batch that could not be closed.
     """
 
-    _config: ProducerConfig
-    _clock: Clock
-    _queues: PartitionQueues
-    _transaction_manager: TransactionManager | None
-    _flushes: Collection[object]
-    _pool: BufferPool
-    _release: Callable[[ProducerBatch], None]
-    _counted_snapshot: MetadataSnapshot | None = attrs.field(init=False, default=None)
-    _counted_topics: int = attrs.field(init=False, default=0)
-    _load: PartitionLoad = attrs.field(init=False)
-    _ready: ReadyQueues = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        config, manager = self._config, self._transaction_manager
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        queues: PartitionQueues,
+        transaction_manager: TransactionManager | None,
+        flushes: Collection[object],
+        pool: BufferPool,
+        release: Callable[[ProducerBatch], None],
+    ) -> None:
+        self._clock = clock
+        self._queues = queues
+        self._transaction_manager = manager = transaction_manager
+        self._flushes = flushes
+        self._pool = pool
+        self._release = release
+        self._counted_snapshot: MetadataSnapshot | None = None
+        self._counted_topics = 0
         self._load = PartitionLoad(
             config.partitioner_adaptive_partitioning_enable, config.partitioner_availability_timeout_ms
         )
         self._ready = ReadyQueues(
-            self._queues,
+            queues,
             config.linger_ms,
             None if manager is None else manager.may_drain,
             None if manager is None or manager.lifecycle.transactional_id is None else manager.announce,

@@ -17,8 +17,6 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
-
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues
 from kproducer.runtime.clock import NEVER_MS
 
@@ -48,7 +46,6 @@ class ReadyCheckResult(NamedTuple):
 _NOTHING = ReadyCheckResult(set(), NEVER_MS, set())
 
 
-@attrs.define(eq=False)
 class NodeQueues:
     """What waits for one broker. I/O thread only; entries may be out of date.
 
@@ -58,12 +55,12 @@ class NodeQueues:
         due: queues whose first batch need not wait; those with ``is_due``.
     """
 
-    node_id: int
-    rotation: deque[PartitionQueue] = attrs.field(factory=deque)
-    due: deque[PartitionQueue] = attrs.field(factory=deque)
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.rotation: deque[PartitionQueue] = deque()
+        self.due: deque[PartitionQueue] = deque()
 
 
-@attrs.define(eq=False, slots=False)
 class ReadyQueues:
     """The index. I/O thread only, except that any thread adds to ``PartitionQueues.changed``.
 
@@ -83,19 +80,26 @@ class ReadyQueues:
         announce: called before a partition's batch is due: starts the requests that ``may_drain`` waits for.
     """
 
-    _queues: PartitionQueues
-    _linger_ms: int
-    _may_drain: Callable[[ProducerBatch, int], bool] | None = None
-    _announce: Callable[[TopicPartition], None] | None = None
-    # I/O thread only.
-    _snapshot: MetadataSnapshot | None = attrs.field(init=False, default=None)
-    _nodes: dict[int, NodeQueues] = attrs.field(init=False, factory=dict)
-    #: (when, number, queue), a heap. One entry for each queue counts: the one of its ``timer_ms``.
-    _timers: list[tuple[int, int, PartitionQueue]] = attrs.field(init=False, factory=list)
-    _next_timer: int = attrs.field(init=False, default=0)
-    _held: dict[PartitionQueue, None] = attrs.field(init=False, factory=dict)
-    #: By topic.
-    _leaderless: dict[str, dict[PartitionQueue, None]] = attrs.field(init=False, factory=dict)
+    def __init__(
+        self,
+        queues: PartitionQueues,
+        linger_ms: int,
+        may_drain: Callable[[ProducerBatch, int], bool] | None = None,
+        announce: Callable[[TopicPartition], None] | None = None,
+    ) -> None:
+        self._queues = queues
+        self._linger_ms = linger_ms
+        self._may_drain = may_drain
+        self._announce = announce
+        # I/O thread only.
+        self._snapshot: MetadataSnapshot | None = None
+        self._nodes: dict[int, NodeQueues] = {}
+        #: (when, number, queue), a heap. One entry for each queue counts: the one of its ``timer_ms``.
+        self._timers: list[tuple[int, int, PartitionQueue]] = []
+        self._next_timer = 0
+        self._held: dict[PartitionQueue, None] = {}
+        #: By topic.
+        self._leaderless: dict[str, dict[PartitionQueue, None]] = {}
 
     # -- looking ---------------------------------------------------------------------------------------
 

@@ -340,7 +340,8 @@ def test_idle_partitions_are_not_looked_at() -> None:
             CountingPartitions.looks += 1
             return tuple.__getitem__(self, index)  # type: ignore[index]
 
-    object.__setattr__(topic, "partitions", CountingPartitions(topic.partitions))
+    counted = topic._replace(partitions=CountingPartitions(topic.partitions))
+    kit.snapshot.topics[TOPIC] = counted  # type: ignore[index]
     assert kit.ready_ids() == {1}
     assert len(kit.drain()) == 1
     assert CountingPartitions.looks <= 2
