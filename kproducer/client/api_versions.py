@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
-import attrs
 from kproducer_messages import ApiVersionsResponse, DecodeError
 
 from kproducer.errors import DisconnectedError, RemoteProtocolError
@@ -31,8 +32,7 @@ def _range_text(first: int, last: int) -> str:
     return f"version {first}" if first == last else f"versions {first} to {last}"
 
 
-@attrs.frozen
-class NodeApiVersions:
+class NodeApiVersions(NamedTuple):
     """The APIs that one broker supports, as it announced them on one connection. Immutable.
 
     Attributes:
@@ -44,7 +44,7 @@ class NodeApiVersions:
 
     broker: str
     ranges: Mapping[int, tuple[int, int]]
-    finalized_features: Mapping[str, int] = attrs.field(factory=dict)
+    finalized_features: Mapping[str, int] = MappingProxyType({})
     finalized_features_epoch: int = -1
 
     @classmethod

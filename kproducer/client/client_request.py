@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import attrs
-
 from kproducer.errors import KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.network.network_send import NetworkSend
@@ -41,16 +39,16 @@ class RequestBuilder(Protocol):
         """
 
 
-@attrs.frozen
 class MessageBuilder:
     """The ``RequestBuilder`` of a message that is the same in all of the given versions.
 
     Its repr does not show the message, which may contain credentials.
     """
 
-    message: Any = attrs.field(repr=False)
-    oldest_version: int
-    latest_version: int
+    def __init__(self, message: Any, oldest_version: int, latest_version: int) -> None:
+        self.message = message
+        self.oldest_version = oldest_version
+        self.latest_version = latest_version
 
     @property
     def api_key(self) -> int:
@@ -105,7 +103,6 @@ class ClientRequest:
         self.expires_ms = sent_ms + timeout_ms
 
 
-@attrs.define(eq=False)
 class ClientResponse:
     """The end of a request: a response, a lost connection, or a request that could not be sent.
 
@@ -119,11 +116,20 @@ class ClientResponse:
             because the broker refused the credentials.
     """
 
-    request: ClientRequest
-    received_ms: int
-    body: Any = attrs.field(default=None, kw_only=True)
-    disconnected: bool = attrs.field(default=False, kw_only=True)
-    error: KafkaError | None = attrs.field(default=None, kw_only=True)
+    def __init__(
+        self,
+        request: ClientRequest,
+        received_ms: int,
+        *,
+        body: Any = None,
+        disconnected: bool = False,
+        error: KafkaError | None = None,
+    ) -> None:
+        self.request = request
+        self.received_ms = received_ms
+        self.body = body
+        self.disconnected = disconnected
+        self.error = error
 
     @property
     def latency_ms(self) -> int:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import random as random_module
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.client.snapshot_merger import (
@@ -43,8 +41,7 @@ _log = GuardedLogger(__name__)
 FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS = 9
 
 
-@attrs.frozen
-class MetadataRequestAndVersion:
+class MetadataRequestAndVersion(NamedTuple):
     """The content of a Metadata request; passed to ``Metadata.update`` with the response.
 
     Attributes:

@@ -7,10 +7,8 @@ nothing of requests, timers or producing. Source: Kafka classes ``MetadataSnapsh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
-
-import attrs
 
 from kproducer.types import Node, TopicPartition
 
@@ -18,6 +16,7 @@ from kproducer.types import Node, TopicPartition
 ZERO_TOPIC_ID = UUID(int=0)
 #: The broker named no leader epoch.
 NO_LEADER_EPOCH = -1
+_NONE: Final[Mapping[Any, Any]] = {}
 
 
 class PartitionMetadata(NamedTuple):
@@ -42,8 +41,7 @@ class PartitionMetadata(NamedTuple):
     error_code: int = 0
 
 
-@attrs.frozen
-class TopicMetadata:
+class TopicMetadata(NamedTuple):
     """One topic.
 
     Attributes:
@@ -59,8 +57,7 @@ class TopicMetadata:
     available: tuple[int, ...]
 
 
-@attrs.frozen
-class MetadataSnapshot:
+class MetadataSnapshot(NamedTuple):
     """The state of the cluster at one moment. Immutable: any thread may keep and read it.
 
     The mappings never change after construction. They are plain dicts because the producer looks topics up
@@ -75,9 +72,9 @@ class MetadataSnapshot:
     """
 
     cluster_id: str | None = None
-    nodes: Mapping[int, Node] = attrs.field(factory=dict)
-    topics: Mapping[str, TopicMetadata] = attrs.field(factory=dict)
-    topic_ids: Mapping[str, UUID] = attrs.field(factory=dict)
+    nodes: Mapping[int, Node] = _NONE
+    topics: Mapping[str, TopicMetadata] = _NONE
+    topic_ids: Mapping[str, UUID] = _NONE
     is_bootstrap: bool = False
 
     @classmethod

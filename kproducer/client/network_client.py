@@ -24,7 +24,6 @@ from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_updater import MetadataUpdater
 from kproducer.client.node_connection import ConnectionState, NodeConnection
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.config.proxy_url import parse_proxy_url
 from kproducer.errors import (
     AuthenticationError,
     BrokerError,
@@ -608,7 +607,11 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         from kproducer.security.tls_settings import TlsSettings
 
         tls = TlsSettings(config, clock)
-    proxy = Proxy(parse_proxy_url(config.proxy_url)) if config.proxy_url else None
+    proxy: Proxy | None = None
+    if config.proxy_url:
+        from kproducer.config.proxy_url import parse_proxy_url
+
+        proxy = Proxy(parse_proxy_url(config.proxy_url))
     metadata.bootstrap(_bootstrap_addresses(config))
     if tls is None:
         selector = Selector(config, clock, proxy=proxy)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
-import attrs
-
 from kproducer.client.api_versions import ApiVersionsExchange, NodeApiVersions
 from kproducer.errors import (
     AuthenticationError,
@@ -54,7 +52,6 @@ LEGAL_TRANSITIONS: dict[ConnectionState, frozenset[ConnectionState]] = {
 }
 
 
-@attrs.define(eq=False)
 class NodeConnection:
     """The connection to one node at one ``host:port``. I/O thread only, except to read ``last_error``.
 
@@ -79,39 +76,36 @@ class NodeConnection:
         last_error: how the last connection ended, in words; None since one became ready.
     """
 
-    node: Node
-    _reconnect_backoff: ExponentialBackoff
-    _setup_timeout: ExponentialBackoff
-    id: str = attrs.field(init=False)
-    broker: str = attrs.field(init=False)
-    state: ConnectionState = attrs.field(init=False, default=ConnectionState.DISCONNECTED)
-    versions: NodeApiVersions | None = attrs.field(init=False, default=None)
-    exchange: ApiVersionsExchange = attrs.field(init=False, factory=ApiVersionsExchange)
-    has_moved: bool = attrs.field(init=False, default=False)
-    is_resolving: bool = attrs.field(init=False, default=False)
-    last_attempt_ms: int = attrs.field(init=False, default=0)
-    last_error: str | None = attrs.field(init=False, default=None)
-    setup_timeout_ms: int = attrs.field(init=False)
-    reauthenticate_ms: int = attrs.field(init=False, default=NEVER_MS)
-    was_used: bool = attrs.field(init=False, default=False)
-    was_answered: bool = attrs.field(init=False, default=False)
-    _reconnect_backoff_ms: int = attrs.field(init=False, default=0)
-    _failed_attempts: int = attrs.field(init=False, default=0)
-    _failed_setups: int = attrs.field(init=False, default=0)
-    #: Connections in a row that the broker closed at the first request after ApiVersions.
-    _closed_at_first_request: int = attrs.field(init=False, default=0)
-    _throttled_until_ms: int = attrs.field(init=False, default=0)
-    _addresses: Sequence[ResolvedAddress] = attrs.field(init=False, default=())
-    _address_index: int = attrs.field(init=False, default=0)
-    _last_address: ResolvedAddress | None = attrs.field(init=False, default=None)
-    #: Begun, and its result not used yet. It outlives an attempt that timed out.
-    _lookup: Lookup | None = attrs.field(init=False, default=None)
-
-    def __attrs_post_init__(self) -> None:
-        node = self.node
+    def __init__(
+        self, node: Node, reconnect_backoff: ExponentialBackoff, setup_timeout: ExponentialBackoff
+    ) -> None:
+        self.node = node
+        self._reconnect_backoff = reconnect_backoff
+        self._setup_timeout = setup_timeout
         self.id = str(node.id)
         self.broker = f"{printable(node.host)}:{node.port} (bootstrap)" if node.id < 0 else str(node)
-        self.setup_timeout_ms = self._setup_timeout.backoff_ms(0)
+        self.state = ConnectionState.DISCONNECTED
+        self.versions: NodeApiVersions | None = None
+        self.exchange = ApiVersionsExchange()
+        self.has_moved = False
+        self.is_resolving = False
+        self.last_attempt_ms = 0
+        self.last_error: str | None = None
+        self.setup_timeout_ms = setup_timeout.backoff_ms(0)
+        self.reauthenticate_ms = NEVER_MS
+        self.was_used = False
+        self.was_answered = False
+        self._reconnect_backoff_ms = 0
+        self._failed_attempts = 0
+        self._failed_setups = 0
+        #: Connections in a row that the broker closed at the first request after ApiVersions.
+        self._closed_at_first_request = 0
+        self._throttled_until_ms = 0
+        self._addresses: Sequence[ResolvedAddress] = ()
+        self._address_index = 0
+        self._last_address: ResolvedAddress | None = None
+        #: Begun, and its result not used yet. It outlives an attempt that timed out.
+        self._lookup: Lookup | None = None
 
     # -- queries ---------------------------------------------------------------------------------------
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import attrs
-
 from kproducer.client.metadata_snapshot import (
     NO_LEADER_EPOCH,
     ZERO_TOPIC_ID,
@@ -140,9 +138,9 @@ class SnapshotMerger:
         topics = dict(old.topics)
         for topic, by_number in changed.items():
             partitions = tuple([by_number.get(p.partition, p) for p in topics[topic].partitions])
-            topics[topic] = attrs.evolve(topics[topic], partitions=partitions)
+            topics[topic] = topics[topic]._replace(partitions=partitions)
         _set_available(topics, all_nodes)
-        snapshot = attrs.evolve(old, nodes=all_nodes, topics=topics)
+        snapshot = old._replace(nodes=all_nodes, topics=topics)
         return snapshot, {TopicPartition(topic, number) for topic, some in changed.items() for number in some}
 
     def _note_topic_error(self, name: str, code: int) -> None:
@@ -224,4 +222,4 @@ def _set_available(topics: dict[str, TopicMetadata], nodes: Collection[int]) -> 
     for name, topic in topics.items():
         available = tuple([p.partition for p in topic.partitions if p.leader_id in nodes])
         if available != topic.available:
-            topics[name] = attrs.evolve(topic, available=available)
+            topics[name] = topic._replace(available=available)

@@ -10,8 +10,6 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
-import attrs
-
 from kproducer.errors import IllegalStateError
 from kproducer.network.network_receive import FrameAssembler
 from kproducer.network.network_send import MAX_PIECES, NetworkSend
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from kproducer.network.proxy import ProxyTunnel
 
 
-@attrs.define(eq=False)
 class KafkaChannel:
     """One connection to one broker. I/O thread only.
 
@@ -42,19 +39,28 @@ class KafkaChannel:
         tunnel: a tunnel through a proxy that is not open yet; the transport layer waits for it.
     """
 
-    connection_id: str
-    address: str
-    transport: TransportLayer
-    assembler: FrameAssembler
-    last_active_ms: int
-    sends: deque[NetworkSend] = attrs.field(init=False, factory=deque)
-    is_stalled: bool = attrs.field(init=False, default=False)
-    is_closed: bool = attrs.field(init=False, default=False)
-    tcp_connected: bool = attrs.field(init=False, default=False)
-    is_ready: bool = attrs.field(init=False, default=False)
-    interest: int = attrs.field(init=False, default=0)
-    native_socket: native.NativeSocket | None = attrs.field(init=False, default=None)
-    tunnel: ProxyTunnel | None = None
+    def __init__(
+        self,
+        connection_id: str,
+        address: str,
+        transport: TransportLayer,
+        assembler: FrameAssembler,
+        last_active_ms: int,
+        tunnel: ProxyTunnel | None = None,
+    ) -> None:
+        self.connection_id = connection_id
+        self.address = address
+        self.transport = transport
+        self.assembler = assembler
+        self.last_active_ms = last_active_ms
+        self.sends: deque[NetworkSend] = deque()
+        self.is_stalled = False
+        self.is_closed = False
+        self.tcp_connected = False
+        self.is_ready = False
+        self.interest = 0
+        self.native_socket: native.NativeSocket | None = None
+        self.tunnel = tunnel
 
     @property
     def wants_write(self) -> bool:

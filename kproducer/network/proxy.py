@@ -9,12 +9,12 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
-from kproducer.config.proxy_url import ProxyUrl
 from kproducer.errors import ConfigError, NetworkError
 from kproducer.network.host_resolver import ResolvedAddress, is_literal, resolve_host
 from kproducer.network.transport_layer import describe_os_error
 
 if TYPE_CHECKING:
+    from kproducer.config.proxy_url import ProxyUrl
     from kproducer.network.proxy_handshakes import ProxyHandshake
 
 _READ_SIZE_BYTES = 4096

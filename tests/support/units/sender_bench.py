@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 from kproducer_messages import MetadataResponse
 from kproducer_messages.metadata_response import (
     MetadataResponseBroker,
@@ -78,7 +77,7 @@ class Bench:
         topic = MetadataResponseTopic(name="t", partitions=partitions)
         wanted = self.metadata.new_metadata_request_and_version(self.clock.now_ms)
         response = MetadataResponse(brokers=brokers, topics=[topic])
-        self.metadata.update(attrs.evolve(wanted, is_partial=False), response, self.clock.now_ms)
+        self.metadata.update(wanted._replace(is_partial=False), response, self.clock.now_ms)
 
     def send(self, partition: int = 0, value: bytes = b"v") -> FutureRecordMetadata:
         future, _ = self.accumulator.append(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 
-import attrs
 import pytest
 from kproducer_messages import MetadataResponse
 
@@ -41,7 +40,7 @@ def feed(
         if each.name is not None:
             metadata.add(each.name, now_ms)
     request = metadata.new_metadata_request_and_version(now_ms)
-    metadata.update(attrs.evolve(request, is_partial=partial), message, now_ms, api_version=version)
+    metadata.update(request._replace(is_partial=partial), message, now_ms, api_version=version)
     return metadata.snapshot
 
 
