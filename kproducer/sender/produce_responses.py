@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from kproducer_messages import ProduceResponse
 
 from kproducer.config.producer_config import ProducerConfig
@@ -65,7 +64,6 @@ _PARTITION_OF = attrgetter("topic_partition")
 _LOG_INTERVAL_MS = 10_000
 
 
-@attrs.define(eq=False, slots=False)
 class ProduceResponseHandler:
     """Reads responses and resolves each of their batches through ``BatchCompletion``. I/O thread only.
 
@@ -76,10 +74,17 @@ class ProduceResponseHandler:
         config: ``request_timeout_ms`` and ``compression_type``, for error messages.
     """
 
-    _completion: BatchCompletion
-    _metadata: Metadata
-    _metrics: ProducerMetrics
-    _config: ProducerConfig
+    def __init__(
+        self,
+        completion: BatchCompletion,
+        metadata: Metadata,
+        metrics: ProducerMetrics,
+        config: ProducerConfig,
+    ) -> None:
+        self._completion = completion
+        self._metadata = metadata
+        self._metrics = metrics
+        self._config = config
 
     def handle(
         self,
@@ -226,7 +231,6 @@ def _describe_attempt(batch: ProducerBatch, node: Node, response: ClientResponse
     )
 
 
-@attrs.define(eq=False, slots=False)
 class BatchCompletion:
     """Completes, retries, splits or fails one batch at a time. I/O thread only.
 
@@ -242,13 +246,22 @@ class BatchCompletion:
             without idempotence.
     """
 
-    _config: ProducerConfig
-    _accumulator: RecordAccumulator
-    _metadata: Metadata
-    _in_flight: InFlightBatches
-    _metrics: ProducerMetrics
-    _transaction_manager: TransactionManager | None = None
-    _repeats: LogRepeats = attrs.field(init=False, factory=lambda: LogRepeats(_LOG_INTERVAL_MS))
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: RecordAccumulator,
+        metadata: Metadata,
+        in_flight: InFlightBatches,
+        metrics: ProducerMetrics,
+        transaction_manager: TransactionManager | None,
+    ) -> None:
+        self._config = config
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._in_flight = in_flight
+        self._metrics = metrics
+        self._transaction_manager = transaction_manager
+        self._repeats = LogRepeats(_LOG_INTERVAL_MS)
 
     def succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now_ms: int) -> None:
         """The broker has appended the batch; with acks=0, it was written to the socket."""
