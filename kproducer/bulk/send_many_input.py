@@ -9,9 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from itertools import count, cycle, islice, repeat
-from typing import Any, Final
-
-import attrs
+from typing import Any, Final, NamedTuple
 
 from kproducer.errors import InvalidArgumentError, Outcome
 from kproducer.runtime.clock import Clock
@@ -27,8 +25,7 @@ SLOW_CHUNK_MS: Final = 2
 _FIRST_CHUNK_ROWS: Final = 16
 
 
-@attrs.frozen
-class Chunk:
+class Chunk(NamedTuple):
     """Some rows of a call.
 
     Attributes:
@@ -52,7 +49,7 @@ class Chunk:
         for column in (self.values, self.keys, self.headers, self.partitions, self.timestamps_ms):
             if column is not None:
                 del column[row_count:]
-        return attrs.evolve(self, error=error, is_last=False)
+        return self._replace(error=error, is_last=False)
 
 
 class _Column:

@@ -12,8 +12,6 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.producer_engine import ProducerEngine, refuse_in_the_middle_of_send
 from kproducer.errors import CloseTimeoutError, ProducerClosedError
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 _log = GuardedLogger(__name__)
 
 
-@attrs.define(eq=False, slots=False)
 class EngineLifecycle:
     """Starts the engine, stops it, and starts another one in a forked child. Thread-safe.
 
@@ -47,16 +44,23 @@ class EngineLifecycle:
         is_closed: whether ``close`` was called.
     """
 
-    config: ProducerConfig
-    clock: Clock
-    _fast_send: FastSend
-    #: Each is taken out before it is called.
-    _user_objects: list[Callable[[], Any]]
-    # Guarded by _lock; read without it.
-    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
-    is_closed: bool = attrs.field(init=False, default=False)
-    engine: ProducerEngine | None = attrs.field(init=False, default=None)
-    last_engine: ProducerEngine | None = attrs.field(init=False, default=None)
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        fast_send: FastSend,
+        user_objects: list[Callable[[], Any]],
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self._fast_send = fast_send
+        #: Each is taken out before it is called.
+        self._user_objects = user_objects
+        self._lock = threading.Lock()
+        # Guarded by _lock; read without it.
+        self.is_closed = False
+        self.engine: ProducerEngine | None = None
+        self.last_engine: ProducerEngine | None = None
 
     def start(self) -> None:
         """Start the first engine, and register for forks and interpreter exit.

@@ -19,9 +19,7 @@ import importlib
 import struct
 import threading
 import zlib
-from typing import TYPE_CHECKING, Any, Final
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kproducer.errors import ConfigError
 
@@ -68,8 +66,7 @@ def load_codec(package: str, codec: str) -> Any:
         raise ConfigError(f"compression_type={codec} needs the package {distribution}: {error}") from error
 
 
-@attrs.frozen(slots=True)
-class Compression:
+class Compression(NamedTuple):
     """A codec and its level. Immutable and thread-safe.
 
     Attributes:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-import attrs
-
 from kproducer.errors import AuthenticationError, DisconnectedError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
@@ -154,13 +152,13 @@ class CoordinatorLink:
         _log.error("Internal error with a request to a coordinator", exc_info=bug)
 
 
-@attrs.define
 class Attempts:
     """How often something failed in a row, and when it may be tried again."""
 
-    _backoff: ExponentialBackoff
-    failures: int = 0
-    not_before_ms: int = 0
+    def __init__(self, backoff: ExponentialBackoff) -> None:
+        self._backoff = backoff
+        self.failures = 0
+        self.not_before_ms = 0
 
     def succeeded(self) -> None:
         """Count from 0 again."""

@@ -14,9 +14,8 @@ from __future__ import annotations
 import enum
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-import attrs
 import kproducer_messages as messages
 
 from kproducer.client.api_versions import NodeApiVersions
@@ -33,6 +32,10 @@ _UNKNOWN_SERVER_ERROR: Final = -1
 EPOCH_RAISED_SINCE: Final = 3
 _COORDINATOR_LIST_SINCE: Final = 4
 _MEMBER_SINCE: Final = 3
+
+
+#: Transactional id, producer id and epoch, and transaction version.
+TransactionIdentity: TypeAlias = tuple[str, ProducerIdAndEpoch, int]
 
 
 class CoordinatorKind(enum.IntEnum):
@@ -143,11 +146,13 @@ class CoordinatorRequest:
         otherwise = Reaction.RETRY if error_for_code(code).retriable else Reaction.FATAL
         return self.reactions.get(code, otherwise)
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.coordinator or 'any broker'})"
 
 
-@attrs.define(repr=False, slots=False)
 class FindCoordinator(CoordinatorRequest):
     """Asks which broker coordinates a group, or a transactional id.
 
@@ -162,12 +167,11 @@ class FindCoordinator(CoordinatorRequest):
         120: Reaction.ABORT,
     }
 
-    wanted: Coordinator
-
-    def __attrs_post_init__(self) -> None:
-        self.is_moot_after_abort = self.wanted.kind is CoordinatorKind.GROUP
+    def __init__(self, wanted: Coordinator) -> None:
+        self.wanted = wanted
+        self.is_moot_after_abort = wanted.kind is CoordinatorKind.GROUP
         # Version 0 knows groups only.
-        self.oldest_version = 0 if self.wanted.kind is CoordinatorKind.GROUP else 1
+        self.oldest_version = 0 if wanted.kind is CoordinatorKind.GROUP else 1
 
     def build(self, version: int) -> messages.FindCoordinatorRequest:
         kind, key = self.wanted
@@ -190,7 +194,6 @@ class FindCoordinator(CoordinatorRequest):
         return f"FindCoordinator({self.wanted})"
 
 
-@attrs.define(repr=False, slots=False)
 class InitProducerId(CoordinatorRequest):
     """Requests a producer id and epoch; with ``current``, the epoch after that one."""
 
@@ -205,14 +208,13 @@ class InitProducerId(CoordinatorRequest):
         120: Reaction.FAIL_CALL,
     }
 
-    transactional_id: str | None
-    timeout_ms: int
-    current: ProducerIdAndEpoch
-
-    def __attrs_post_init__(self) -> None:
-        self.oldest_version = EPOCH_RAISED_SINCE if self.current.is_valid else 0
-        if self.transactional_id is not None:
-            self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, self.transactional_id)
+    def __init__(self, transactional_id: str | None, timeout_ms: int, current: ProducerIdAndEpoch) -> None:
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self.current = current
+        self.oldest_version = EPOCH_RAISED_SINCE if current.is_valid else 0
+        if transactional_id is not None:
+            self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
 
     def build(self, version: int) -> messages.InitProducerIdRequest:
         message = messages.InitProducerIdRequest(
@@ -229,24 +231,22 @@ class InitProducerId(CoordinatorRequest):
         return {None: Result(body.error_code, producer)}
 
 
-@attrs.define(repr=False, slots=False)
 class _TransactionRequest(CoordinatorRequest):
     """A request that belongs to one transaction of one producer.
 
     Attributes:
         transactional_id, producer: of the producer.
-        transaction_version: 2 needs EndTxn 5, whose response has the next epoch, and TxnOffsetCommit 5, which
-            adds the group to the transaction.
+
+    Transaction version 2 needs EndTxn 5, whose response has the next epoch, and TxnOffsetCommit 5, which adds
+    the group to the transaction.
     """
 
     latest_version = 4
-    transactional_id: str
-    producer: ProducerIdAndEpoch
-    transaction_version: int
 
-    def __attrs_post_init__(self) -> None:
+    def __init__(self, identity: TransactionIdentity) -> None:
+        self.transactional_id, self.producer, transaction_version = identity
         self.coordinator = Coordinator(CoordinatorKind.TRANSACTION, self.transactional_id)
-        if self.transaction_version >= 2:
+        if transaction_version >= 2:
             # TxnOffsetCommit 6 needs topic ids.
             self.oldest_version = self.latest_version = 5
 
@@ -257,7 +257,6 @@ class _TransactionRequest(CoordinatorRequest):
         return {prefix + name: value for name, value in zip(names, values, strict=True)}
 
 
-@attrs.define(repr=False, slots=False)
 class AddPartitionsToTxn(_TransactionRequest):
     """Adds partitions to the transaction (transaction version 1 only)."""
 
@@ -273,7 +272,10 @@ class AddPartitionsToTxn(_TransactionRequest):
     }
 
     is_moot_after_abort = True
-    partitions: frozenset[TopicPartition]
+
+    def __init__(self, identity: TransactionIdentity, partitions: frozenset[TopicPartition]) -> None:
+        super().__init__(identity)
+        self.partitions = partitions
 
     def build(self, version: int) -> messages.AddPartitionsToTxnRequest:
         from kproducer_messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
@@ -295,7 +297,6 @@ class AddPartitionsToTxn(_TransactionRequest):
         return {partition: found.get(partition, _MISSING) for partition in self.partitions}
 
 
-@attrs.define(repr=False, slots=False)
 class AddOffsetsToTxn(_TransactionRequest):
     """Adds a group's offsets partition to the transaction (transaction version 1 only)."""
 
@@ -303,13 +304,15 @@ class AddOffsetsToTxn(_TransactionRequest):
     reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES, 30: Reaction.ABORT}
 
     is_moot_after_abort = True
-    group_id: str
+
+    def __init__(self, identity: TransactionIdentity, group_id: str) -> None:
+        super().__init__(identity)
+        self.group_id = group_id
 
     def build(self, version: int) -> messages.AddOffsetsToTxnRequest:
         return messages.AddOffsetsToTxnRequest(**self._identity(), group_id=self.group_id)
 
 
-@attrs.define(repr=False, slots=False)
 class TxnOffsetCommit(_TransactionRequest):
     """Commits a group's offsets as part of the transaction. Goes to the group's coordinator."""
 
@@ -330,12 +333,17 @@ class TxnOffsetCommit(_TransactionRequest):
     }
 
     is_moot_after_abort = True
-    group: ConsumerGroupMetadata
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
 
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        self.coordinator = Coordinator(CoordinatorKind.GROUP, self.group.group_id)
+    def __init__(
+        self,
+        identity: TransactionIdentity,
+        group: ConsumerGroupMetadata,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    ) -> None:
+        super().__init__(identity)
+        self.group = group
+        self.offsets = offsets
+        self.coordinator = Coordinator(CoordinatorKind.GROUP, group.group_id)
 
     def build(self, version: int) -> messages.TxnOffsetCommitRequest:
         from kproducer_messages.txn_offset_commit_request import (
@@ -378,14 +386,15 @@ class TxnOffsetCommit(_TransactionRequest):
         return {partition: found.get(partition, _MISSING) for partition in self.offsets}
 
 
-@attrs.define(repr=False, slots=False)
 class EndTxn(_TransactionRequest):
     """Commits or aborts the transaction."""
 
     api_key = ApiKey.END_TXN
     reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES}
 
-    is_commit: bool
+    def __init__(self, identity: TransactionIdentity, is_commit: bool) -> None:
+        super().__init__(identity)
+        self.is_commit = is_commit
 
     def build(self, version: int) -> messages.EndTxnRequest:
         return messages.EndTxnRequest(**self._identity(), committed=self.is_commit)
@@ -395,7 +404,6 @@ class EndTxn(_TransactionRequest):
         return {None: Result(body.error_code, producer)}
 
 
-@attrs.define(repr=False, slots=False)
 class OffsetFetch(CoordinatorRequest):
     """Asks what a group has committed for one partition.
 
@@ -414,12 +422,11 @@ class OffsetFetch(CoordinatorRequest):
         69: Reaction.DONE,  # GROUP_ID_NOT_FOUND: a group that has committed nothing need not exist
     }
 
-    group: str
-    topic_partition: TopicPartition
-    stable: bool = True
-
-    def __attrs_post_init__(self) -> None:
-        self.coordinator = Coordinator(CoordinatorKind.GROUP, self.group)
+    def __init__(self, group: str, topic_partition: TopicPartition, stable: bool = True) -> None:
+        self.group = group
+        self.topic_partition = topic_partition
+        self.stable = stable
+        self.coordinator = Coordinator(CoordinatorKind.GROUP, group)
 
     def build(self, version: int) -> messages.OffsetFetchRequest:
         from kproducer_messages.offset_fetch_request import OffsetFetchRequestTopic

@@ -294,10 +294,7 @@ class TransactionLifecycle:
             self.operation = None
             self.move_to(_S.PREPARED)
             self.transaction = OpenTransaction(
-                prepared.transaction_version,
-                is_taken_over=True,
-                has_started=not prepared.is_empty,
-                may_have_started=not prepared.is_empty,
+                prepared.transaction_version, is_taken_over=True, has_started=not prepared.is_empty
             )
             self.sequences.reset(producer)
             return self

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from kproducer.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -67,7 +65,6 @@ _FORGOTTEN_CODES: Final = (49, 59)
 _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
-@attrs.define(eq=False, slots=False)
 class TransactionProtocol:
     """The ``CoordinatorTask`` of one producer: one request at a time, and the look-up before it.
 
@@ -81,22 +78,24 @@ class TransactionProtocol:
         known: which brokers coordinate; may be shared by tasks whose requests one thread sends.
     """
 
-    _life: TransactionLifecycle
-    _timeout_ms: int
-    _backoff: ExponentialBackoff
-    _known: CoordinatorCache
-    #: The request that was wanted last, until it has succeeded.
-    _request: CoordinatorRequest | None = attrs.field(init=False, default=None)
-    #: The request, or the look-up before it, that has not ended yet.
-    _in_flight: CoordinatorRequest | None = attrs.field(init=False, default=None)
-    _attempts: Attempts = attrs.field(init=False)
-    _lookup_attempts: Attempts = attrs.field(init=False)
-    _last_failure: str = attrs.field(init=False, default="")
-    _held_back_until_ms: int = attrs.field(init=False, default=NEVER_MS)
-
-    def __attrs_post_init__(self) -> None:
-        self._attempts = Attempts(self._backoff)
-        self._lookup_attempts = Attempts(self._backoff)
+    def __init__(
+        self,
+        lifecycle: TransactionLifecycle,
+        transaction_timeout_ms: int,
+        backoff: ExponentialBackoff,
+        known: CoordinatorCache,
+    ) -> None:
+        self._life = lifecycle
+        self._timeout_ms = transaction_timeout_ms
+        self._known = known
+        #: The request that was wanted last, until it has succeeded.
+        self._request: CoordinatorRequest | None = None
+        #: The request, or the look-up before it, that has not ended yet.
+        self._in_flight: CoordinatorRequest | None = None
+        self._attempts = Attempts(backoff)
+        self._lookup_attempts = Attempts(backoff)
+        self._last_failure = ""
+        self._held_back_until_ms = NEVER_MS
 
     # -- CoordinatorTask -------------------------------------------------------------------------------
 
@@ -221,19 +220,19 @@ class TransactionProtocol:
         if life.state in _OPEN:
             if transaction.new_partitions:
                 # Partitions that are announced while this request is in flight go with the next one.
-                return AddPartitionsToTxn(*identity, frozenset(transaction.new_partitions))
+                return AddPartitionsToTxn(identity, frozenset(transaction.new_partitions))
             if transaction.offsets:
                 task = transaction.offsets[0]
                 if transaction.version < 2 and task.group.group_id not in transaction.groups:
-                    return AddOffsetsToTxn(*identity, task.group.group_id)
-                return TxnOffsetCommit(*identity, task.group, dict(task.remaining))
+                    return AddOffsetsToTxn(identity, task.group.group_id)
+                return TxnOffsetCommit(identity, task.group, dict(task.remaining))
         if not life.is_ending or has_incomplete or life.sequences.has_pending:
             return None
         if not transaction.may_have_started:
             # No broker knows of it, and some brokers refuse to end a transaction that never started.
             self._ended(transaction, NO_PRODUCER)
             return self._choose_next_request(False)
-        return EndTxn(*identity, life.state is _S.COMMITTING)
+        return EndTxn(identity, life.state is _S.COMMITTING)
 
     # -- responses -------------------------------------------------------------------------------------
 

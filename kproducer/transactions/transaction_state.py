@@ -14,8 +14,6 @@ import threading
 from collections import deque
 from typing import Final
 
-import attrs
-
 from kproducer.errors import KafkaError
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import TopicPartition
@@ -58,7 +56,6 @@ LEGAL_TRANSITIONS: Final[dict[TransactionState, frozenset[TransactionState]]] = 
 }
 
 
-@attrs.define(eq=False)
 class PendingOperation:
     """A step that a caller waits for; the I/O thread ends it exactly once. Thread-safe.
 
@@ -67,9 +64,10 @@ class PendingOperation:
         error: why it failed; ``None`` while it has not ended, and after success.
     """
 
-    name: str
-    error: KafkaError | None = attrs.field(default=None, init=False)
-    _event: threading.Event = attrs.field(factory=threading.Event, init=False)
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.error: KafkaError | None = None
+        self._event = threading.Event()
 
     def end(self, error: KafkaError | None = None) -> None:
         """End it, with success or with an error, unless it has ended."""
@@ -92,7 +90,6 @@ class PendingOperation:
             raise self.error.copy()
 
 
-@attrs.define(eq=False)
 class PendingOffsets(PendingOperation):
     """One call of ``send_offsets_to_transaction``.
 
@@ -101,11 +98,14 @@ class PendingOffsets(PendingOperation):
         group: whose offsets.
     """
 
-    remaining: dict[TopicPartition, OffsetAndMetadata]
-    group: ConsumerGroupMetadata
+    def __init__(
+        self, name: str, remaining: dict[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        super().__init__(name)
+        self.remaining = remaining
+        self.group = group
 
 
-@attrs.define(eq=False)
 class OpenTransaction:
     """What the producer knows about its transaction, from ``begin_transaction`` to the end.
 
@@ -123,13 +123,14 @@ class OpenTransaction:
         offsets: calls of ``send_offsets_to_transaction`` that are not done, oldest first.
     """
 
-    version: int
-    is_taken_over: bool = False
-    has_started: bool = False
-    may_have_started: bool = False
-    has_ended: bool = False
-    must_raise_epoch: bool = False
-    new_partitions: set[TopicPartition] = attrs.field(factory=set)
-    partitions: set[TopicPartition] = attrs.field(factory=set)
-    groups: set[str] = attrs.field(factory=set)
-    offsets: deque[PendingOffsets] = attrs.field(factory=deque)
+    def __init__(self, version: int, *, is_taken_over: bool = False, has_started: bool = False) -> None:
+        self.version = version
+        self.is_taken_over = is_taken_over
+        self.has_started = has_started
+        self.may_have_started = has_started
+        self.has_ended = False
+        self.must_raise_epoch = False
+        self.new_partitions: set[TopicPartition] = set()
+        self.partitions: set[TopicPartition] = set()
+        self.groups: set[str] = set()
+        self.offsets: deque[PendingOffsets] = deque()

@@ -18,9 +18,16 @@ with KafkaProducer("localhost:1"):
 
 @pytest.mark.parametrize(
     "unneeded",
-    ["kproducer.security", "kproducer.client.authentication", "kproducer.config.properties_file", "ssl"],
+    [
+        "attr",
+        "kproducer.client.authentication",
+        "kproducer.config.properties_file",
+        "kproducer.config.proxy_url",
+        "kproducer.security",
+        "ssl",
+    ],
 )
-def test_a_plaintext_producer_does_not_import_security(modules_of_a_producer, unneeded):
+def test_a_plaintext_producer_does_not_import_what_others_need(modules_of_a_producer, unneeded):
     assert unneeded not in modules_of_a_producer
 
 
