@@ -115,7 +115,7 @@ class BuiltInPartitioner:
             and not (
                 is_last_batch_full
                 and produced
-                and produced >= self._in_records(min(STICKY_BYTES, self._batch_size))
+                and produced >= sticky.switch_at_bytes * min(STICKY_BYTES / self._batch_size, 1)
             )
             # It exists and has a leader, or no partition of the topic has one.
             and sticky.partition < len(partitions)
@@ -126,15 +126,11 @@ class BuiltInPartitioner:
         return True
 
     def _choose(self, snapshot: MetadataSnapshot) -> StickyPartition:
-        return StickyPartition(
-            self.next_partition(snapshot), self._in_records(self._batch_size), RECORD_OVERHEAD_BYTES
-        )
-
-    def _in_records(self, batch_bytes: int) -> int:
-        """How many bytes of records so many bytes of a batch are, by the present estimate."""
-        if self._ratio is None:
-            return batch_bytes
-        return int(batch_bytes / min(max(self._ratio.ratio, 0.01), 1.0))
+        """``switch_at_bytes`` is a full batch in bytes of records, by the present estimate."""
+        full_bytes = self._batch_size
+        if self._ratio is not None:
+            full_bytes = int(full_bytes / min(max(self._ratio.ratio, 0.01), 1.0))
+        return StickyPartition(self.next_partition(snapshot), full_bytes, RECORD_OVERHEAD_BYTES)
 
     def next_partition(self, snapshot: MetadataSnapshot) -> int:
         """Draw a partition, even if none is available.

@@ -239,7 +239,8 @@ class TopicQueues:
 
     def queue_size(self, partition: int) -> int:
         """Number of waiting batches. Lock-free: a hint."""
-        queue = self.queue(partition)
+        queues = self.queues
+        queue = queues[partition] if partition < len(queues) else None
         return 0 if queue is None else len(queue.batches)
 
     def queue(self, partition: int) -> PartitionQueue | None:

@@ -185,7 +185,7 @@ class RecordAccumulator:
         partitioner = topic_queues.partitioner
         #: A buffer that was taken for a new batch: empty again once it is the batch's.
         spare: list[bytearray] = []
-        wake_sender = False
+        wake_sender = has_switched = False
         #: The time, if it was read already.
         read_ms = 0
         to_compress: ProducerBatch | None = None
@@ -195,7 +195,9 @@ class RecordAccumulator:
                     # Before the next batch begins, which would linger meanwhile.
                     self._compress(to_compress)
                     to_compress, read_ms = None, 0
-                sticky = partitioner.peek(snapshot) if partition == UNKNOWN_PARTITION else None
+                sticky = None
+                if partition == UNKNOWN_PARTITION:
+                    sticky = topic_queues.slots.sticky or partitioner.peek(snapshot)
                 number = partition if sticky is None else sticky.partition
                 queues = topic_queues.queues
                 queue = queues[number] if number < len(queues) else None
@@ -205,8 +207,10 @@ class RecordAccumulator:
                     if self.queues.is_closed:
                         raise ProducerClosedError("the producer is closed")
                     batch = queue.open_batch
-                    if sticky is not None and partitioner.maybe_switch(
-                        sticky, batch is None or batch.is_full, snapshot
+                    if (
+                        sticky is not None
+                        and not has_switched
+                        and partitioner.maybe_switch(sticky, batch is None or batch.is_full, snapshot)
                     ):
                         continue
                     if batch is not None:
@@ -231,7 +235,7 @@ class RecordAccumulator:
                         if sticky is not None:
                             # To another partition now, since no small batch is left here.
                             sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
-                            partitioner.maybe_switch(sticky, True, snapshot)
+                            has_switched = partitioner.maybe_switch(sticky, True, snapshot)
                             continue
                         if to_compress is not None:
                             continue
@@ -337,7 +341,7 @@ class RecordAccumulator:
         _, key, value, headers, _ = record
         pool = self._pool
         most_bytes: float = FIRST_BUFFER_BYTES
-        if queue.fills_batches:
+        if queue.fills_batches and pool.sizes[0] > FIRST_BUFFER_BYTES:
             most_bytes = 2 * expected_plain_bytes(self._batch_size, ratio) - 1
         active_count = len(self.queues.active)
         for first_bytes in pool.sizes:
