@@ -8,8 +8,8 @@ column, its type and the cast that fixes it. Source: Spark's ``KafkaWriter``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-import attrs
 from pyspark.sql import types as t
 
 from kproducer.spark.errors import SparkSchemaError
@@ -26,8 +26,7 @@ COLUMN_NAMES = {
 }
 
 
-@attrs.frozen
-class WriteColumns:
+class WriteColumns(NamedTuple):
     """The columns that are written.
 
     Attributes:

@@ -8,13 +8,10 @@ Source: Spark's ``KafkaSourceProvider``; Kafka's ``ProducerConfig``.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
-
-import attrs
+from typing import Any, NamedTuple
 
 from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
 from kproducer.config.setting import (
@@ -113,12 +110,7 @@ def _parse_name(setting: Setting, name: str, value: str) -> str:
     return value
 
 
-def _option(setting: Setting) -> Any:
-    return attrs.field(default=setting.default, metadata={"setting": setting})
-
-
-@attrs.frozen(kw_only=True)
-class WriteOptions:
+class WriteOptions(NamedTuple):
     """The options of one write, checked. Immutable and picklable; ``repr`` shows no values of ``kafka.*``.
 
     The option for ``marker_topic`` is ``markerTopic``, and so on. ``write_id`` and the attributes after it
@@ -140,20 +132,24 @@ class WriteOptions:
         on_uncertain_replay: ``"fail"`` or ``"write"``.
     """
 
-    producer_settings: tuple[tuple[str, str], ...] = attrs.field(repr=False)
-    topic: str | None = _option(special("text", "str", _parse_topic, None))
-    include_headers: bool = _option(boolean(True))
-    extra_columns: str = _option(choice("ignore", "fail"))
-    producer_idle_timeout_ms: int = _option(milliseconds(60_000, maximum=_LONGEST_MS))
-    check_timeout_ms: int = _option(milliseconds(10_000, maximum=_LONGEST_MS))
-    summary: str = _option(choice("log", "job", "task", "off"))
-    delivery: str = _option(choice("at-least-once", "exactly-once"))
-    write_id: str | None = _option(special("text", "str", _parse_name, None))
+    producer_settings: tuple[tuple[str, str], ...]
+    topic: str | None = special("text", "str", _parse_topic, None)
+    include_headers: bool = boolean(True)
+    extra_columns: str = choice("ignore", "fail")
+    producer_idle_timeout_ms: int = milliseconds(60_000, maximum=_LONGEST_MS)
+    check_timeout_ms: int = milliseconds(10_000, maximum=_LONGEST_MS)
+    summary: str = choice("log", "job", "task", "off")
+    delivery: str = choice("at-least-once", "exactly-once")
+    write_id: str | None = special("text", "str", _parse_name, None)
     # A version is stored as an offset.
-    write_version: int | None = _option(integer(None, maximum=INT64_MAX))
-    marker_topic: str | None = _option(special("text", "str", _parse_topic, None))
-    transactional_id_prefix: str = _option(special("text", "str", _parse_name, "kproducer-spark"))
-    on_uncertain_replay: str = _option(choice("fail", "write"))
+    write_version: int | None = integer(None, maximum=INT64_MAX)
+    marker_topic: str | None = special("text", "str", _parse_topic, None)
+    transactional_id_prefix: str = special("text", "str", _parse_name, "kproducer-spark")
+    on_uncertain_replay: str = choice("fail", "write")
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in _SETTINGS)
+        return f"WriteOptions({', '.join(shown)})"
 
     @property
     def is_exactly_once(self) -> bool:
@@ -187,7 +183,7 @@ class WriteOptions:
                 given_settings[lower.removeprefix(_KAFKA_PREFIX)] = value
             elif field := _FIELDS.get(lower):
                 try:
-                    fields[field.name] = _parse(field.metadata["setting"], _documented(field.name), value)
+                    fields[field] = _parse(_SETTINGS[field], _documented(field), value)
                 except ConfigError as error:
                     mistakes.append(str(error))
             elif lower in _SOURCE_OPTIONS:
@@ -209,7 +205,8 @@ class WriteOptions:
         settings = _parse_settings(given_settings, mistakes, defaults)
         if mistakes:
             raise SparkOptionError("; ".join(mistakes))
-        return cls(producer_settings=tuple(sorted(settings.items())), **fields)
+        unset = {field: setting.default for field, setting in _SETTINGS.items() if field not in fields}
+        return cls(tuple(sorted(settings.items())), **fields, **unset)
 
     def producer_config(self) -> ProducerConfig:
         """The configuration of the producers for this write."""
@@ -222,9 +219,11 @@ def _documented(attribute: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
+#: Of the attributes that have an option of their own. ``parse`` replaces these declarations by values.
+_SETTINGS: dict[str, Setting] = WriteOptions._field_defaults
 #: The attributes by the lower-case names of their options.
-_FIELDS = {_documented(field.name).lower(): field for field in attrs.fields(WriteOptions)[1:]}
-_EXACTLY_ONCE_FIELDS = [field.name for field in _FIELDS.values()][-5:]
+_FIELDS = {_documented(name).lower(): name for name in _SETTINGS}
+_EXACTLY_ONCE_FIELDS = [*_SETTINGS][-5:]
 
 
 def with_option_names(text: str) -> str:
@@ -334,7 +333,9 @@ def _parse(setting: Setting, option: str, value: str) -> Any:
 
 
 def _unknown_option(name: str) -> str:
-    known = {lower: _documented(field.name) for lower, field in _FIELDS.items()}
+    import difflib  # only loaded for an error
+
+    known = {lower: _documented(field) for lower, field in _FIELDS.items()}
     options = ", ".join(known.values())
     known |= {dotted: f"kafka.{dotted}" for dotted in ATTRIBUTE_OF_DOTTED}
     nearest = difflib.get_close_matches(name.lower().replace("_", "."), known, n=1, cutoff=0.6)
