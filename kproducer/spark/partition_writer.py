@@ -11,9 +11,8 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow as pa
 from pyspark import TaskContext
 
 from kproducer.bulk.arrow_columns import ArrowColumns
@@ -21,10 +20,13 @@ from kproducer.bulk.send_arrow import RowRefusedError
 from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.spark.errors import SparkOptionError, SparkWriteError
-from kproducer.spark.producer_cache import PRODUCERS, ProducerCache
+from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions, with_option_names
 from kproducer.spark.write_summary import WriteSummary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: How often a flush is interrupted to check whether a record has failed.
 _FLUSH_SLICE_S = 1.0
@@ -34,6 +36,9 @@ _OUTCOMES = {
     Outcome.REJECTED: " (it was not written)",
     Outcome.UNKNOWN: " (it may have been written)",
 }
+
+#: The cache of this process. A global, because writers are pickled and caches cannot be.
+PRODUCERS: ProducerCache[KafkaProducer] = ProducerCache(KafkaProducer.from_config)
 
 _is_gc_frozen = False
 

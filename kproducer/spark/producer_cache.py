@@ -17,8 +17,6 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
-from kproducer.kafka_producer import KafkaProducer
-
 logger = logging.getLogger("kproducer.spark")
 
 #: Identifies a producer: its settings as sorted (dotted name, text). May contain secrets: never shown.
@@ -177,7 +175,3 @@ class ProducerCache(Generic[P]):
         except Exception as error:
             # The task has its result already, or its own error, which is more useful than this one.
             logger.warning("Closing a producer failed: %s: %s", type(error).__name__, error)
-
-
-#: The cache of this process. A global, because writers are pickled and caches cannot be.
-PRODUCERS: ProducerCache[KafkaProducer] = ProducerCache(KafkaProducer.from_config)

@@ -22,7 +22,7 @@ options = {"kafka.bootstrap.servers": sys.argv[1], "topic": "t", "kafka.compress
 source = KafkaProducerDataSource(options)
 writer = source.writer(StructType([StructField("value", BinaryType())]), False)
 writer.commit([])
-print(*sorted(name for name in sys.modules if name.startswith(("kproducer", "pyarrow", "asyncio"))))
+print(*sorted(name for name in sys.modules if name.startswith(("kproducer", "pyarrow", "asyncio", "attr"))))
 """
 
 
@@ -49,6 +49,7 @@ def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> Non
         "kproducer.transactions",
         "kproducer.client",
         "pyarrow",
+        "attr",
     )
     assert [name for name in imported if name.startswith(heavy)] == []
 
@@ -104,3 +105,18 @@ def test_committing_a_write_imports_no_settings(kind: str) -> None:
     imported = set(finished.stdout.decode().split())
     assert "kproducer.spark.writers" in imported
     assert not imported & {"attrs", "kproducer.config", "kproducer.spark.write_options", "pyarrow"}
+
+
+def test_committing_exactly_once_imports_neither_producer_nor_arrow() -> None:
+    program = "import sys; from kproducer.spark.exactly_once import spark_write; print(*sys.modules)"
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    imported = set(finished.stdout.split())
+    assert "kproducer.transactions.coordinator_session" in imported
+    tasks_only = {"kproducer.kafka_producer", "kproducer.accumulator", "kproducer.bulk", "pyarrow", "numpy"}
+    assert not imported & tasks_only

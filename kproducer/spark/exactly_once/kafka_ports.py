@@ -26,9 +26,7 @@ from kproducer.errors.broker_errors import (
     InvalidTxnStateError,
     TransactionAbortableError,
 )
-from kproducer.kafka_producer import KafkaProducer
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
-from kproducer.spark.partition_writer import TaskRowSender
 from kproducer.spark.producer_cache import Lease, ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions, with_option_names
@@ -43,6 +41,9 @@ from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from kproducer.kafka_producer import KafkaProducer
+    from kproducer.spark.partition_writer import TaskRowSender
 
 #: Timeout of calls whose only purpose is that others wait less.
 _SHORT_S = 5.0
@@ -60,7 +61,9 @@ class Connections:
 
     @cached_property
     def producer(self) -> KafkaProducer:
-        """The producer. Drivers do not use one."""
+        """The producer. Drivers use none, and do not import it."""
+        from kproducer.kafka_producer import KafkaProducer
+
         return KafkaProducer.from_config(self._config)
 
     def close(self, timeout: float | None = None) -> None:
@@ -172,6 +175,8 @@ class KafkaTaskPort(_KafkaPort):
 
     def begin(self) -> None:
         """See ``TaskPort``."""
+        from kproducer.spark.partition_writer import TaskRowSender
+
         producer = self._connections.producer
         producer.begin_transaction()
         self._rows = TaskRowSender(producer, self._columns)

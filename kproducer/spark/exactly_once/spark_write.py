@@ -1,7 +1,7 @@
 """Connects Spark's writers with the protocols of exactly-once writes.
 
 ``write`` runs in a task, and determines the write, its number and the task's partition. ``commit`` and
-``abort`` run on the driver.
+``abort`` run on the driver, in a process per micro-batch, which does not import what only tasks need.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kproducer.bulk.send_arrow import ArrowChecksum
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.kafka_ports import KafkaDriverPort, KafkaTaskPort
@@ -22,11 +21,12 @@ from kproducer.spark.exactly_once.write_state import (
     WriteRun,
     WriteTask,
 )
-from kproducer.spark.partition_writer import SparkTask, arrow_columns, local_property
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
+    from kproducer.bulk.send_arrow import ArrowChecksum
+    from kproducer.spark.partition_writer import SparkTask
     from kproducer.spark.writers import Writer
 
 #: Spark Connect puts it into the tags of every job that it starts.
@@ -39,6 +39,8 @@ _SET_FOR_MICRO_BATCHES = ("spark.sql.cbo.enabled", "spark.sql.requireAllClusterK
 
 def write(writer: Writer, spark_task: SparkTask, batches: Iterator[Any]) -> TaskMessage:
     """Write one task. See ``TaskProtocol.write``."""
+    from kproducer.spark.partition_writer import local_property
+
     task = write_task(
         writer.options,
         writer.batch_name,
@@ -75,6 +77,9 @@ def abort(writer: Writer, messages: Sequence[object]) -> None:
 
 def new_checksum(columns: WriteColumns) -> ArrowChecksum:
     """A checksum of no rows."""
+    from kproducer.bulk.send_arrow import ArrowChecksum
+    from kproducer.spark.partition_writer import arrow_columns
+
     return ArrowChecksum(arrow_columns(columns), columns.topic)
 
 
