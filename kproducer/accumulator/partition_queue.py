@@ -101,9 +101,8 @@ class PartitionQueue:
         return is_full
 
     def is_full(self, batch: ProducerBatch) -> bool:
-        """Whether a batch of this queue takes no more records."""
-        with self.lock:
-            return batch.is_full
+        """Whether a batch takes no more records. Lock-free: the filling thread reports it afterwards."""
+        return batch.is_full
 
     # -- batches in and out ----------------------------------------------------------------------------
 
@@ -154,7 +153,11 @@ class PartitionQueue:
         self.slot.appender = None
         batch, self.open_batch = self.open_batch, None
         if batch is not None:
-            batch.took_last_record(now_ms)
+            batch.is_open = False
+            appender = batch.appender
+            # A single record came when the batch was made, which may be long ago.
+            if appender is not None and appender.writer.record_count > 1 and now_ms > batch.created_ms:
+                batch.closed_ms = now_ms
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Return a batch that is to be sent again to its place in the sending order. I/O thread only."""

@@ -140,13 +140,6 @@ class ProducerBatch:
         if self.builder is not None:
             self.builder.close_for_appends()
 
-    def took_last_record(self, now_ms: int) -> None:
-        """Note that no record was appended after ``now_ms``, and none will be."""
-        self.is_open = False
-        # A single record came when the batch was made, which may be long ago.
-        if now_ms > self.created_ms and self.appender is not None and self.appender.writer.record_count > 1:
-            self.closed_ms = now_ms
-
     def compress(self, lock: OwnedLock) -> None:
         """Compress the records now, so that ``records`` has less to do. It must be closed. Idempotent.
 

@@ -64,10 +64,13 @@ class RecordBatchBuilder:
         writer: encodes the records. If it refuses one, the caller asks ``append_at_limit``.
         compression_ratio: size on the wire divided by plain size, without the batch's header; 1.0 until it is
             known.
+        is_full: the batch takes no further record: it is closed for appends, or at the write limit. Only
+            ``append_at_limit`` takes the record that fills it. Read without a lock: a hint.
     """
 
     # What every batch begins with; for most batches these stay as they are.
     compression_ratio = 1.0
+    is_full = False
     #: Expected bytes on the wire per plain byte.
     _factor = 1.0
     _is_open = True
@@ -123,15 +126,6 @@ class RecordBatchBuilder:
         if self._compressed_size_bytes:
             return RECORD_BATCH_OVERHEAD + self._compressed_size_bytes
         return RECORD_BATCH_OVERHEAD + int((self.writer.position - RECORD_BATCH_OVERHEAD) * self._factor)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the batch takes no further record: it is closed for appends, or at the write limit."""
-        if not self._is_open:
-            return True
-        writer = self.writer
-        size_bytes = writer.position if self._factor == 1.0 else self.estimated_size_bytes
-        return size_bytes >= self._write_limit and writer.record_count > 0
 
     @property
     def is_compressed(self) -> bool:
@@ -221,12 +215,15 @@ class RecordBatchBuilder:
         """
         writer = self.writer
         if self.compression.type is PLAIN:
+            self.is_full = writer.position >= self._write_limit
             writer.limit = min(self._write_limit - 1, len(writer.buffer))
             return
         if self._factor < 1.0:
             # Beyond the limit, the writer itself applies the estimate to each record.
             writer.set_compression_estimate(self._factor, self._write_limit)
-        run = int((self._room_bytes() - 1) / max(self._factor, 1.0))
+        room = self._room_bytes()
+        self.is_full = room <= 0 and writer.record_count > 0
+        run = int((room - 1) / max(self._factor, 1.0))
         writer.limit = min(writer.position + max(run, 0), len(writer.buffer))
 
     # -- closing ---------------------------------------------------------------------------------------------
@@ -234,6 +231,7 @@ class RecordBatchBuilder:
     def close_for_appends(self) -> None:
         """Take no more records. Idempotent."""
         self._is_open = False
+        self.is_full = True
         self.writer.limit = 0
 
     def compress(self) -> None:
@@ -288,6 +286,7 @@ class RecordBatchBuilder:
         if not writer.record_count:
             raise IllegalStateError("cannot close a batch without records")
         self._is_open = False
+        self.is_full = True
         writer.limit = 0
         if not self._record_bytes:
             self._finish_records()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues
-from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import IllegalStateError, KafkaError, Outcome
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import NEVER_MS
@@ -211,20 +211,12 @@ def test_a_finalizer_that_sends_is_refused_where_it_would_wait_for_itself(
     kit.assert_all_memory_is_back()
 
 
-def test_a_finalizer_that_sends_is_refused_in_a_look_at_what_is_ready(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kit = Kit()
+def test_a_look_at_what_is_ready_waits_for_no_append() -> None:
+    kit = Kit(batch_size=1024)
     kit.append()
-    errors: list[KafkaError] = []
-
-    def collecting(batch: ProducerBatch) -> bool:
-        monkeypatch.undo()
-        with pytest.raises(IllegalStateError, match="would deadlock") as refused:
-            kit.append(value=b"." * 2000)
-        errors.append(refused.value)
-        return batch.is_full
-
-    monkeypatch.setattr(ProducerBatch, "is_full", property(collecting))
-    assert kit.ready_ids() == set()
-    assert [error.outcome for error in errors] == [Outcome.NOT_SENT]
+    queue = kit.accumulator.queues.topics["topic"].queue(0)
+    assert queue is not None
+    with queue.lock, ThreadPoolExecutor(1) as io_thread:
+        assert io_thread.submit(kit.ready_ids).result(20) == set()
+    kit.fill(0)
+    assert kit.ready_ids() == {1}
