@@ -42,6 +42,25 @@ class UnrecognizedCodeError(UnknownServerError):
     def __init__(self, code: int, message: str | None = ..., context: str | None = ...) -> None: ...
 """
 
+#: The type of the values of each kind of setting.
+_GIVEN_TYPES = {
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "text": "str | None",
+    "secret text": "str | None",
+    "PEM text": "str | None",
+    "class name": "str | None",
+    "path": "str | PathLike[str] | None",
+    "list of names": "str | list[str] | tuple[str, ...] | None",
+    "0, 1, -1 or 'all'": 'Literal["all", -1, 0, 1]',
+    "name or callable": "str | Callable[..., int] | None",
+    "serializer": "Serializer | type[BuiltInSerializer] | str | None",
+    "list of objects": "Iterable[object] | None",
+    "ssl.SSLContext": "SSLContext | None",
+    "callable": "Callable[[], Any] | None",
+}
+
 _SETTINGS_MODULE = """\
 {generated}
 \"""The settings of a producer with their types, as type checkers and editors need them.\"""
@@ -129,14 +148,23 @@ def producer_settings() -> str:
 
 def _declaration(name: str, setting: Setting) -> str:
     """The item of a TypedDict, as ruff formats it."""
-    declared = f"    {name}: {setting.given_type}"
+    given_type = _given_type(setting)
+    declared = f"    {name}: {given_type}"
     if len(declared) <= _LINE_LENGTH:
         return declared
-    lines = [setting.given_type]
-    if len(setting.given_type) > _LINE_LENGTH - 8:
+    lines = [given_type]
+    if len(given_type) > _LINE_LENGTH - 8:
         assert setting.choices
         lines = ["Literal[", *(f'    "{choice}",' for choice in setting.choices), "]", "| None"]
     return "\n".join([f"    {name}: (", *(f"        {line}" for line in lines), "    )"])
+
+
+def _given_type(setting: Setting) -> str:
+    """The Python type of the values that a setting accepts."""
+    if setting.kind != "text" or not setting.choices:
+        return _GIVEN_TYPES[setting.kind]
+    choices = ", ".join(f'"{choice}"' for choice in setting.choices)
+    return f"Literal[{choices}]" + (" | None" if "none" in setting.choices else "")
 
 
 def configuration_table() -> str:

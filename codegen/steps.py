@@ -77,7 +77,7 @@ class Value:
 
     @property
     def readers(self) -> str:
-        """Name of the list of readers for arrays of numbers."""
+        """Name of the readers for arrays of numbers."""
         return _TABLES[self.code] + "_READERS"
 
     @property

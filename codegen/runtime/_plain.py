@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import math
 import operator
 from collections.abc import Mapping
@@ -59,11 +58,15 @@ class Plain:
 
     def to_json(self) -> str:
         """``to_dict`` as JSON text on one line."""
+        import json  # not at the top: producers do not need it
+
         return json.dumps(_to_dict(self), allow_nan=False)
 
     @classmethod
     def from_json(cls: type[M], text: str | bytes) -> M:
         """A message from the result of ``to_json``. Raises DecodeError as ``from_dict`` does."""
+        import json
+
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_plain.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: dcd83d9cd38f508882163e44bc80c02488e4989315e7aae5b912cf432350435e
+# sha256 of the source: d1e212228ebc5a41c0e1fc8dc0c29db9347bc6eb5ab45aa4ff03474ac7072ec0
 """Messages as plain dicts, as JSON, and as short text: for logs, tests and tools.
 
 Copied into every generated package. Works from the ``FIELDS`` of the classes and from their ``CONVERTED``
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import math
 import operator
 from collections.abc import Mapping
@@ -61,11 +60,15 @@ class Plain:
 
     def to_json(self) -> str:
         """``to_dict`` as JSON text on one line."""
+        import json  # not at the top: producers do not need it
+
         return json.dumps(_to_dict(self), allow_nan=False)
 
     @classmethod
     def from_json(cls: type[M], text: str | bytes) -> M:
         """A message from the result of ``to_json``. Raises DecodeError as ``from_dict`` does."""
+        import json
+
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:

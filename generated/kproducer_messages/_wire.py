@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from codegen/runtime/_wire.py (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: f4cc63d414ca94eac4434fa7cdfcc9bbb006bbb1d3087e4387472c7a149b2de9
+# sha256 of the source: 178db70dbc414ac293388efb9e6c6ed6994332fc9f1c3238e6bf721eb94c9c3c
 """Shared code of generated modules: errors, varints, tagged fields, struct tables.
 
 Copied into every generated package, so that the package depends only on the standard library.
@@ -99,9 +99,17 @@ class ArrayStructs(dict[int, struct.Struct]):
             self[length] = made
         return made
 
-    def readers(self) -> list[Callable[[bytes | memoryview, int], tuple[Any, ...]]]:
-        """Functions that read an array of n numbers, by n, for all short arrays."""
-        return [self[length].unpack_from for length in range(SHORT_ARRAY)]
+
+class ArrayReaders(dict[int, Callable[[bytes | memoryview, int], tuple[Any, ...]]]):
+    """Functions that read an array of n numbers, by n; each is made on first use. Only for short arrays."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self.code = code
+
+    def __missing__(self, length: int) -> Callable[[bytes | memoryview, int], tuple[Any, ...]]:
+        reader = self[length] = struct.Struct(f">{length}{self.code}").unpack_from
+        return reader
 
 
 #: Longer arrays of numbers are read in pieces of this many.
@@ -117,14 +125,14 @@ UINT32S = ArrayStructs("I")
 INT64S = ArrayStructs("q")
 FLOAT64S = ArrayStructs("d")
 
-BOOL_READERS = ArrayStructs("?").readers()
-INT8_READERS = INT8S.readers()
-INT16_READERS = INT16S.readers()
-UINT16_READERS = UINT16S.readers()
-INT32_READERS = INT32S.readers()
-UINT32_READERS = UINT32S.readers()
-INT64_READERS = INT64S.readers()
-FLOAT64_READERS = FLOAT64S.readers()
+BOOL_READERS = ArrayReaders("?")
+INT8_READERS = ArrayReaders("b")
+INT16_READERS = ArrayReaders("h")
+UINT16_READERS = ArrayReaders("H")
+INT32_READERS = ArrayReaders("i")
+UINT32_READERS = ArrayReaders("I")
+INT64_READERS = ArrayReaders("q")
+FLOAT64_READERS = ArrayReaders("d")
 
 
 # -- decoding --------------------------------------------------------------------------------------------

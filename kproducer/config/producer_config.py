@@ -75,7 +75,6 @@ class ProducerConfig:
 
     bootstrap_servers: tuple[str, ...] = special(
         "list of host:port",
-        "str | Iterable[str]",
         parse_servers,
         about="Brokers for the first connection; the producer discovers the others from them.",
     )
@@ -84,7 +83,6 @@ class ProducerConfig:
     )
     acks: int = special(
         "0, 1, -1 or 'all'",
-        'Literal["all", -1, 0, 1]',
         parse_acks,
         -1,
         source="KIP-679",
@@ -215,7 +213,6 @@ class ProducerConfig:
     )
     partitioner: str | Callable[..., int] | None = special(
         "name or callable",
-        "str | Callable[..., int] | None",
         parse_partitioner,
         None,
         dotted="partitioner.class",
@@ -238,7 +235,6 @@ class ProducerConfig:
     value_serializer: Any = serializer("values")
     interceptors: tuple[Any, ...] = special(
         "list of objects",
-        "Iterable[object] | None",
         parse_interceptors,
         (),
         dotted="interceptor.classes",
@@ -264,7 +260,6 @@ class ProducerConfig:
 
     ssl_context: Any = special(
         "ssl.SSLContext",
-        "SSLContext | None",
         parse_ssl_context,
         None,
         source="kafka-python",
@@ -345,7 +340,6 @@ class ProducerConfig:
     )
     sasl_oauth_token_provider: Callable[[], Any] | None = special(
         "callable",
-        "Callable[[], Any] | None",
         parse_callable,
         None,
         source="KIP-255",

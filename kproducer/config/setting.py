@@ -45,7 +45,6 @@ class Setting(NamedTuple):
 
     Attributes:
         kind: the type as the documentation calls it.
-        given_type: the Python type of the values that the setting accepts, for ``ProducerSettings``.
         parse: checks and converts a value.
         default: the default as the documentation shows it; ``None`` if the setting is required.
         adjust: returns the default of a configuration if it depends on other settings.
@@ -61,7 +60,6 @@ class Setting(NamedTuple):
     """
 
     kind: str
-    given_type: str
     parse: Parser
     default: Any
     adjust: Callable[[Any], Any] | None = None
@@ -125,7 +123,6 @@ def from_text(setting: Setting, name: str, value: Any) -> Any:
 
 def special(
     kind: str,
-    given_type: str,
     parse: Parser,
     default: Any = None,
     adjust: Callable[[Any], Any] | None = None,
@@ -134,15 +131,15 @@ def special(
     """Declare a setting with its own parser.
 
     Args:
-        kind, given_type, parse, default, adjust: see ``Setting``.
+        kind, parse, default, adjust: see ``Setting``.
         facts: other attributes of the ``Setting``.
     """
-    return Setting(kind, given_type, parse, default, adjust, **facts)
+    return Setting(kind, parse, default, adjust, **facts)
 
 
 def integer(default: int | None, minimum: int = 0, maximum: int = INT32_MAX, **facts: Any) -> Any:
     """Declare a whole number between two bounds."""
-    return special("integer", "int", _parse_integer, default, minimum=minimum, maximum=maximum, **facts)
+    return special("integer", _parse_integer, default, minimum=minimum, maximum=maximum, **facts)
 
 
 def milliseconds(default: int, minimum: int = 0, maximum: int = INT64_MAX, **facts: Any) -> Any:
@@ -157,64 +154,59 @@ def seconds(default: int, minimum: int, maximum: int, **facts: Any) -> Any:
 
 def number(default: float, minimum: float, maximum: float, **facts: Any) -> Any:
     """Declare a number between two bounds that need not be whole."""
-    return special("number", "float", _parse_number, default, minimum=minimum, maximum=maximum, **facts)
+    return special("number", _parse_number, default, minimum=minimum, maximum=maximum, **facts)
 
 
 def boolean(default: bool, **facts: Any) -> Any:
     """Declare a setting that is true or false."""
-    return special("boolean", "bool", _parse_boolean, default, **facts)
+    return special("boolean", _parse_boolean, default, **facts)
 
 
 def choice(*choices: str, **facts: Any) -> Any:
     """Declare a setting with a few allowed texts, in any case; the first is the default."""
-    given_type = f"Literal[{', '.join(map(repr, choices))}]" + (" | None" if "none" in choices else "")
-    given_type = given_type.replace("'", '"')
-    return special("text", given_type, _parse_choice, choices[0], choices=choices, **facts)
+    return special("text", _parse_choice, choices[0], choices=choices, **facts)
 
 
 def java_class(*choices: str, **facts: Any) -> Any:
     """Declare a setting that names a class of the Java client, in full or without its package."""
-    return special("text", "str | None", _parse_java_class, choices[0], choices=choices, **facts)
+    return special("class name", _parse_java_class, choices[0], choices=choices, **facts)
 
 
 def text(default: str = "", **facts: Any) -> Any:
     """Declare a text."""
-    return special("text", "str | None", _parse_text, default, **facts)
+    return special("text", _parse_text, default, **facts)
 
 
 def secret(**facts: Any) -> Any:
     """Declare a text that appears in no repr, error or log line."""
-    return special("secret text", "str | None", _parse_document, "", is_secret=True, **facts)
+    return special("secret text", _parse_document, "", is_secret=True, **facts)
 
 
 def url(**facts: Any) -> Any:
     """Declare a text that may be a URL; errors do not show it, and reprs neither user, password nor query."""
     show = lambda value: repr(shown_url(value))  # noqa: E731
-    return special("text", "str | None", _parse_document, "", show=show, **facts)
+    return special("text", _parse_document, "", show=show, **facts)
 
 
 def document(**facts: Any) -> Any:
     """Declare a text of any length, as certificates are; errors do not show it."""
-    return special("PEM text", "str | None", _parse_document, "", **facts)
+    return special("PEM text", _parse_document, "", **facts)
 
 
 def path(**facts: Any) -> Any:
     """Declare the path of a file."""
-    return special("path", "str | PathLike[str] | None", _parse_path, "", **facts)
+    return special("path", _parse_path, "", **facts)
 
 
 def names(default: tuple[str, ...], **facts: Any) -> Any:
     """Declare a list of names."""
-    return special(
-        "list of names", "str | list[str] | tuple[str, ...] | None", _parse_names, default, **facts
-    )
+    return special("list of names", _parse_names, default, **facts)
 
 
 def serializer(of_what: str) -> Any:
     """Declare a serializer."""
     return special(
         "serializer",
-        "Serializer | type[BuiltInSerializer] | str | None",
         lambda setting, name, value: resolve_serializer(name, value),
         None,
         about=f"Serializer of {of_what}. None: bytes-like objects, and str as UTF-8.",

@@ -133,18 +133,18 @@ class WriteOptions(NamedTuple):
     """
 
     producer_settings: tuple[tuple[str, str], ...]
-    topic: str | None = special("text", "str", _parse_topic, None)
+    topic: str | None = special("text", _parse_topic, None)
     include_headers: bool = boolean(True)
     extra_columns: str = choice("ignore", "fail")
     producer_idle_timeout_ms: int = milliseconds(60_000, maximum=_LONGEST_MS)
     check_timeout_ms: int = milliseconds(10_000, maximum=_LONGEST_MS)
     summary: str = choice("log", "job", "task", "off")
     delivery: str = choice("at-least-once", "exactly-once")
-    write_id: str | None = special("text", "str", _parse_name, None)
+    write_id: str | None = special("text", _parse_name, None)
     # A version is stored as an offset.
     write_version: int | None = integer(None, maximum=INT64_MAX)
-    marker_topic: str | None = special("text", "str", _parse_topic, None)
-    transactional_id_prefix: str = special("text", "str", _parse_name, "kproducer-spark")
+    marker_topic: str | None = special("text", _parse_topic, None)
+    transactional_id_prefix: str = special("text", _parse_name, "kproducer-spark")
     on_uncertain_replay: str = choice("fail", "write")
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ with KafkaProducer("localhost:1"):
     "unneeded",
     [
         "attr",
+        "json",
         "kproducer.client.authentication",
         "kproducer.config.properties_file",
         "kproducer.config.proxy_url",
