@@ -15,8 +15,6 @@ import threading
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-import attrs
-
 logger = logging.getLogger("kproducer.spark")
 
 #: Identifies a producer: its settings as sorted (dotted name, text). May contain secrets: never shown.
@@ -36,7 +34,6 @@ class Closable(Protocol):
 P = TypeVar("P", bound=Closable)
 
 
-@attrs.define(eq=False)
 class Lease(Generic[P]):
     """The use of a producer by one task, until ``release``. For the task's thread only.
 
@@ -46,9 +43,10 @@ class Lease(Generic[P]):
         client: the producer, or the ``Connections`` that contain it.
     """
 
-    client: P
-    _cache: ProducerCache[P]
-    _entry: _Entry[P] | None
+    def __init__(self, cache: ProducerCache[P], entry: _Entry[P]) -> None:
+        self.client = entry.client
+        self._cache = cache
+        self._entry: _Entry[P] | None = entry
 
     def __enter__(self) -> P:
         return self.client
@@ -69,15 +67,13 @@ class Lease(Generic[P]):
             self._cache._release(entry, discard)
 
 
-@attrs.define(eq=False)
 class _Entry(Generic[P]):
     """A producer and its users. Guarded by the cache's lock."""
 
-    key: SettingsKey
-    client: P
-    users: int = 0
-    idle_timeout_ms: int = 0
-    timer: threading.Timer | None = None
+    def __init__(self, key: SettingsKey, client: P) -> None:
+        self.key, self.client = key, client
+        self.users = self.idle_timeout_ms = 0
+        self.timer: threading.Timer | None = None
 
     def cancel_timer(self) -> None:
         if self.timer is not None:
@@ -85,7 +81,6 @@ class _Entry(Generic[P]):
             self.timer = None
 
 
-@attrs.define(eq=False, slots=False)
 class ProducerCache(Generic[P]):
     """Producers by configuration. Thread-safe and fork-safe.
 
@@ -95,11 +90,14 @@ class ProducerCache(Generic[P]):
         exclusive: whether a producer has one user at a time.
     """
 
-    _make_producer: Callable[[dict[str, str]], P]
-    _make_timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer
-    _exclusive: bool = attrs.field(default=False, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
+    def __init__(
+        self,
+        make_producer: Callable[[dict[str, str]], P],
+        make_timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
+        *,
+        exclusive: bool = False,
+    ) -> None:
+        self._make_producer, self._make_timer, self._exclusive = make_producer, make_timer, exclusive
         self._reset()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._reset)
@@ -134,7 +132,7 @@ class ProducerCache(Generic[P]):
             entry.users += 1
             entry.idle_timeout_ms = idle_timeout_ms
             entry.cancel_timer()
-            return Lease(entry.client, self, entry)
+            return Lease(self, entry)
 
     def close_idle(self) -> None:
         """Close every producer without users."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from kproducer.errors import AuthenticationError, BrokerError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.runtime.clock import NEVER_MS
@@ -33,7 +31,6 @@ _FIRST_UNSTABLE_PAUSE_MS: Final = 10
 _Request = FindCoordinator | OffsetFetch
 
 
-@attrs.define(eq=False)
 class CommittedOffset(CoordinatorTask):
     """A ``CoordinatorTask``: what a group has committed for one partition. One request at a time.
 
@@ -47,14 +44,12 @@ class CommittedOffset(CoordinatorTask):
         error: why there will be no answer.
     """
 
-    _question: OffsetFetch
-    _known: CoordinatorCache
-    _attempts: Attempts
-    position: OffsetAndMetadata | None = attrs.field(init=False, default=None)
-    error: KafkaError | None = attrs.field(init=False, default=None)
-    _is_in_flight: bool = attrs.field(init=False, default=False)
-    _is_answered: bool = attrs.field(init=False, default=False)
-    _last_failure: str = attrs.field(init=False, default="")
+    def __init__(self, question: OffsetFetch, known: CoordinatorCache, attempts: Attempts) -> None:
+        self._question, self._known, self._attempts = question, known, attempts
+        self.position: OffsetAndMetadata | None = None
+        self.error: KafkaError | None = None
+        self._is_in_flight = self._is_answered = False
+        self._last_failure = ""
 
     @property
     def subject(self) -> str:

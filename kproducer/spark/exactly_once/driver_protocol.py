@@ -12,8 +12,6 @@ import contextlib
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-import attrs
-
 from kproducer.errors import FencedError, KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import (
     CommitFailedError,
@@ -37,7 +35,6 @@ from kproducer.spark.exactly_once.write_state import (
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
 
-@attrs.frozen
 class DriverProtocol:
     """Commits or aborts one write. Used on the driver's thread only.
 
@@ -47,9 +44,13 @@ class DriverProtocol:
         new_nonce: see ``Decision``.
     """
 
-    _port: DriverPort
-    _write_when_uncertain: bool = False
-    _new_nonce: Callable[[], str] = lambda: uuid.uuid4().hex[:16]
+    def __init__(
+        self,
+        port: DriverPort,
+        write_when_uncertain: bool = False,
+        new_nonce: Callable[[], str] = lambda: uuid.uuid4().hex[:16],
+    ) -> None:
+        self._port, self._write_when_uncertain, self._new_nonce = port, write_when_uncertain, new_nonce
 
     def commit(self, messages: Sequence[object], number: int | None = None) -> None:
         """Make all rows visible, or raise.

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from kproducer.spark.exactly_once.ports import TaskPort
 from kproducer.spark.exactly_once.write_state import (
     Decision,
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from kproducer.bulk.send_arrow import ArrowChecksum
 
 
-@attrs.frozen
 class TaskProtocol:
     """Writes one task. For one attempt, on the task's thread only.
 
@@ -42,8 +39,8 @@ class TaskProtocol:
         checksum: of no rows.
     """
 
-    _port: TaskPort
-    _checksum: ArrowChecksum
+    def __init__(self, port: TaskPort, checksum: ArrowChecksum) -> None:
+        self._port, self._checksum = port, checksum
 
     def write(self, task: WriteTask, batches: Iterable[Any]) -> TaskMessage:
         """Write the rows, unless rows of the same number are already committed for this task.

@@ -15,8 +15,8 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import attrs
 from pyspark.sql.datasource import WriterCommitMessage
 
 from kproducer.spark.errors import ExactlyOnceError, StaleReplayError
@@ -45,8 +45,7 @@ class WriteKind(enum.Enum):
     UNNAMED = "write"
 
 
-@attrs.frozen
-class WriteIdentity:
+class WriteIdentity(NamedTuple):
     """Immutable and picklable.
 
     Attributes:
@@ -77,8 +76,7 @@ class WriteIdentity:
         return f"{self.kind.value} {self.name}"
 
 
-@attrs.frozen
-class WriteRun:
+class WriteRun(NamedTuple):
     """One number of a write, as one run writes it; ``str`` names it in messages.
 
     Attributes:
@@ -98,8 +96,7 @@ class WriteRun:
         )
 
 
-@attrs.frozen
-class WriteTask:
+class WriteTask(NamedTuple):
     """One task of a write.
 
     Attributes:
@@ -119,8 +116,7 @@ class WriteTask:
 # -- state in Kafka ----------------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class Marker:
+class Marker(NamedTuple):
     """What a task wrote as ``number``: so many rows, with this checksum (see ``ArrowChecksum``)."""
 
     number: int
@@ -146,8 +142,7 @@ class Marker:
         return cls(offset.offset, int(rows), int(checksum, 16))
 
 
-@attrs.frozen
-class Decision:
+class Decision(NamedTuple):
     """The driver's decision to commit what the tasks of ``number`` have prepared.
 
     Attributes:

@@ -12,8 +12,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import attrs
-
 from kproducer import errors
 from kproducer.errors import KafkaError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
@@ -247,7 +245,7 @@ class Actors:
         has_run_names: bool = True,
         has_nonces: bool = True,
     ) -> None:
-        self._identity = attrs.evolve(IDENTITY, kind=kind)
+        self._identity = IDENTITY._replace(kind=kind)
         self._has_run_names = has_run_names
         self._has_nonces = has_nonces
         self._task_port = task_port
