@@ -9,8 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
-
-import attrs
+from typing import NamedTuple
 
 from kproducer.errors import InvalidArgumentError
 from kproducer.kernel.arrow import TYPE_NAMES
@@ -34,8 +33,7 @@ _IS_HEADERS = re.compile(
 )
 
 
-@attrs.frozen
-class ArrowColumns:
+class ArrowColumns(NamedTuple):
     """The columns of one call, by name; ``None``: not given.
 
     Attributes:
@@ -80,7 +78,7 @@ class ArrowColumns:
             partition = checked_partition(partition)
         if not isinstance(timestamp, str) and timestamp is not None:
             timestamp = checked_timestamp(timestamp)
-        return attrs.evolve(self, partition=partition, timestamp=timestamp)
+        return self._replace(partition=partition, timestamp=timestamp)
 
     def find(self, names: tuple[str, ...], formats: tuple[str, ...]) -> tuple[int, int, int, int, int, int]:
         """The column numbers of value, key, headers, partition, timestamp and topic; -1: not given.

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.bulk.arrow_columns import ArrowColumns
 from kproducer.bulk.general_path import GeneralPath
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 _RECORD_OVERHEAD_BYTES = record_size_upper_bound(None, None, None)
 
 
-@attrs.define(eq=False, slots=False)
 class _ArrowCall:
     """Sends the rows of Arrow data. A refused row is noted, or without locations it stops the call.
 
@@ -51,26 +48,26 @@ class _ArrowCall:
         general_path: sends single rows; knows why the call ends early.
     """
 
-    _producer: BulkSender
-    _columns: ArrowColumns
-    _topic: str | None
-    _locations: RecordLocations | None
-    rows_by_result: dict[ProduceRequestResult, int] = attrs.field(init=False, factory=dict)
-    general_path: GeneralPath = attrs.field(init=False)
-    #: Names as they are in the data, of the topics that the kernel knows.
-    _topics: dict[bytes, str] = attrs.field(init=False, factory=dict)
-    #: -1: the topic is in ``_topic_errors``.
-    _partition_counts: dict[str, int] = attrs.field(init=False, factory=dict)
-    _topic_errors: dict[str, KafkaError] = attrs.field(init=False, factory=dict)
-    #: What the partition counts were read from: the same object means that nothing has changed.
-    _snapshot: object = attrs.field(init=False, default=None)
-    #: Rows of all chunks before the current one, and their first location.
-    _rows_before: int = attrs.field(init=False, default=0)
-    _first_location: int = attrs.field(init=False, default=0)
-
-    def __attrs_post_init__(self) -> None:
-        topics_vary = self._topic is None
-        self.general_path = GeneralPath(self._producer, self._producer.send, topics_vary=topics_vary)
+    def __init__(
+        self,
+        producer: BulkSender,
+        columns: ArrowColumns,
+        topic: str | None,
+        locations: RecordLocations | None,
+    ) -> None:
+        self._producer, self._columns = producer, columns
+        self._topic, self._locations = topic, locations
+        self.rows_by_result: dict[ProduceRequestResult, int] = {}
+        self.general_path = GeneralPath(producer, producer.send, topics_vary=topic is None)
+        #: Names as they are in the data, of the topics that the kernel knows.
+        self._topics: dict[bytes, str] = {}
+        #: -1: the topic is in ``_topic_errors``.
+        self._partition_counts: dict[str, int] = {}
+        self._topic_errors: dict[str, KafkaError] = {}
+        #: What the partition counts were read from: the same object means that nothing has changed.
+        self._snapshot: object = None
+        #: Rows of all chunks before the current one, and their first location.
+        self._rows_before = self._first_location = 0
 
     def send(self, source: ArrowSource, *, is_last: bool) -> int:
         """Send the rows of a source and close it. Returns the bytes of keys and values.
@@ -302,7 +299,6 @@ class ArrowSink:
             raise
 
 
-@attrs.define(auto_exc=True)
 class RowRefusedError(Exception):
     """A row that an ``ArrowSink`` could not send.
 
@@ -312,11 +308,9 @@ class RowRefusedError(Exception):
         error, reason: why; the reason is one of the kernel's ``REFUSALS``.
     """
 
-    row: int
-    topic: str
-    partition: int
-    error: KafkaError
-    reason: str
+    def __init__(self, row: int, topic: str, partition: int, error: KafkaError, reason: str) -> None:
+        super().__init__(row, topic, partition, error, reason)
+        self.row, self.topic, self.partition, self.error, self.reason = row, topic, partition, error, reason
 
 
 class ArrowChecksum:
