@@ -54,6 +54,7 @@ class BufferPool:
     Attributes:
         sizes: of the buffers that are kept, largest first.
         lock: guards the pool. No lock is taken under it.
+        waiters: the threads that wait, head first. Without the lock only a hint.
     """
 
     def __init__(self, total_bytes: int, largest_bytes: int, clock: Clock) -> None:
@@ -67,8 +68,8 @@ class BufferPool:
         self._free: dict[int, list[bytearray]] = {size: [] for size in self.sizes}
         self._free_bytes = 0
         self._unpooled_bytes = total_bytes
-        #: Head first. Only the head gathers memory, so small requests cannot starve a large one.
-        self._waiters: deque[_Grant] = deque()
+        #: Only the head gathers memory, so small requests cannot starve a large one.
+        self.waiters: deque[_Grant] = deque()
         self._closed = False
         #: Called, without the lock, by each thread that begins to wait: batches that linger have to be sent
         #: now, and the I/O thread may be asleep until their linger is over. Set before the first use.
@@ -85,11 +86,6 @@ class BufferPool:
         """Bytes that are neither handed out nor gathered for a waiter."""
         with self.lock:
             return self._available_locked()
-
-    @property
-    def queued(self) -> int:
-        """Number of threads that wait. Lock-free: a hint."""
-        return len(self._waiters)
 
     def allocate(self, size_bytes: int, max_block_ms: float) -> bytearray:
         """Take a buffer of exactly ``size_bytes``; its contents are arbitrary.
@@ -110,9 +106,9 @@ class BufferPool:
             with self.lock:
                 if self._closed:
                     raise ProducerClosedError("the producer is closed")
-                if self._waiters or not self._take_locked(grant, size_bytes):
+                if self.waiters or not self._take_locked(grant, size_bytes):
                     grant.wakeup = threading.Event()
-                    self._waiters.append(grant)
+                    self.waiters.append(grant)
                     self._hand_out_locked()
             if grant.wakeup is not None:
                 self._wait(grant, grant.wakeup, max_block_ms)
@@ -131,7 +127,7 @@ class BufferPool:
         grant: _Grant | None = None
         try:
             with self.lock:
-                if self._waiters or self._closed or self._unpooled_bytes + self._free_bytes < 2 * size_bytes:
+                if self.waiters or self._closed or self._unpooled_bytes + self._free_bytes < 2 * size_bytes:
                     return None
                 buffers = self._free.get(size_bytes)
                 if buffers:
@@ -164,7 +160,7 @@ class BufferPool:
                 free_bytes = self._free_bytes + size_bytes
                 if (
                     buffers is not None
-                    and not self._waiters
+                    and not self.waiters
                     and self._unpooled_bytes + free_bytes <= self.total_bytes
                 ):
                     self._free_bytes = free_bytes
@@ -178,7 +174,7 @@ class BufferPool:
         """Make every waiting and later ``allocate`` raise; buffers may still come back. Idempotent."""
         with self.lock:
             self._closed = True
-            for waiter in self._waiters:
+            for waiter in self.waiters:
                 if waiter.wakeup is not None:
                     waiter.wakeup.set()
 
@@ -193,7 +189,7 @@ class BufferPool:
             if not granted:
                 self._withdraw_locked(grant)
             available = self._available_locked()
-            others = len(self._waiters)
+            others = len(self.waiters)
         if closed:
             raise ProducerClosedError("the producer was closed while a call waited for buffer memory")
         if not granted:
@@ -209,7 +205,7 @@ class BufferPool:
 
     def _hand_out_locked(self) -> None:
         """Serve waiters from the head on, as far as the free memory goes."""
-        waiters = self._waiters
+        waiters = self.waiters
         while waiters and not self._closed:
             head = waiters[0]
             if not head.is_complete:
@@ -267,8 +263,8 @@ class BufferPool:
 
     def _withdraw_locked(self, grant: _Grant) -> None:
         """Remove a grant from the queue and return its memory. Does nothing the second time."""
-        if grant in self._waiters:
-            self._waiters.remove(grant)
+        if grant in self.waiters:
+            self.waiters.remove(grant)
         if grant.buffer is not None:
             available = self._available_locked()
             if available + grant.wanted_bytes > self.total_bytes:

@@ -100,10 +100,6 @@ class PartitionQueue:
             self._all.changed.append(self)
         return is_full
 
-    def is_full(self, batch: ProducerBatch) -> bool:
-        """Whether a batch takes no more records. Lock-free: the filling thread reports it afterwards."""
-        return batch.is_full
-
     # -- batches in and out ----------------------------------------------------------------------------
 
     def add_batch_locked(self, batch: ProducerBatch) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import PartitionLoad
 from kproducer.accumulator.partition_queue import PartitionQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
@@ -43,7 +42,7 @@ class ReadyBatches:
         transaction_manager: numbers the batches, and decides which of them may be drained; ``None``: all,
             unnumbered.
         flushes: one entry per flush that is under way.
-        pool: whether a thread waits for memory.
+        waiters: one entry per thread that waits for memory.
         release: returns the memory of a batch that could not be closed.
     """
 
@@ -54,14 +53,14 @@ class ReadyBatches:
         queues: PartitionQueues,
         transaction_manager: TransactionManager | None,
         flushes: Collection[object],
-        pool: BufferPool,
+        waiters: Collection[object],
         release: Callable[[ProducerBatch], None],
     ) -> None:
         self._clock = clock
         self._queues = queues
         self._transaction_manager = manager = transaction_manager
         self._flushes = flushes
-        self._pool = pool
+        self._waiters = waiters
         self._release = release
         self._counted_snapshot: MetadataSnapshot | None = None
         self._counted_topics = 0
@@ -88,15 +87,14 @@ class ReadyBatches:
         """
         if snapshot is not self._counted_snapshot or len(self._queues.topics) != self._counted_topics:
             self._publish_partition_counts(snapshot)
-        return self._ready.look(snapshot, now_ms, self._sends_everything)
+        return self._ready.look(snapshot, now_ms, self._sends_everything())
 
     def may_have_more(self) -> bool:
         """Whether another look, right after a drain, may find something that is ready."""
-        return bool(self._queues.changed) or self._ready.has_due or self._sends_everything
+        return bool(self._queues.changed) or self._ready.has_due or self._sends_everything()
 
-    @property
     def _sends_everything(self) -> bool:
-        return self._queues.is_closed or bool(self._flushes) or self._pool.queued > 0
+        return self._queues.is_closed or bool(self._flushes or self._waiters)
 
     def publish_load(self, snapshot: MetadataSnapshot) -> None:
         """Tell the partitioners which queues are long and which brokers are slow (KIP-794).

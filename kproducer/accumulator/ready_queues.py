@@ -318,4 +318,4 @@ class ReadyQueues:
 
 def _may_wait(queue: PartitionQueue, batch: ProducerBatch) -> bool:
     """Whether a first batch has room left. Batches that are sent again are closed, hence full."""
-    return batch.is_open and len(queue.batches) <= 1 and not queue.is_full(batch)
+    return batch.is_open and len(queue.batches) <= 1 and not batch.is_full

@@ -98,7 +98,7 @@ class RecordAccumulator:
             self.queues,
             transaction_manager,
             flushes=self._flushes,
-            pool=buffer_pool,
+            waiters=buffer_pool.waiters,
             release=self.deallocate,
         )
 

@@ -25,8 +25,7 @@ def buffer_memory(producer: KafkaProducer) -> tuple[int, int]:
 
 def memory_waiters(producer: KafkaProducer) -> int:
     """Number of callers that wait for buffer memory."""
-    count: int = _engine(producer).pool.queued
-    return count
+    return len(_engine(producer).pool.waiters)
 
 
 def in_flight_count(producer: KafkaProducer) -> int:

@@ -31,10 +31,10 @@ class Asker:
         self.buffer: bytearray | None = None
         self.error: BaseException | None = None
         self._pool, self._size, self._max_block_ms = pool, size, max_block_ms
-        queued_before = pool.queued
+        queued_before = len(pool.waiters)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
-        wait_until(lambda: pool.queued > queued_before or not self.thread.is_alive())
+        wait_until(lambda: len(pool.waiters) > queued_before or not self.thread.is_alive())
 
     def _run(self) -> None:
         try:
@@ -88,7 +88,7 @@ def test_timeout_names_the_settings_and_returns_what_was_gathered() -> None:
     held = [pool.allocate(CHUNK, 0) for _ in range(3)]
     with pytest.raises(BufferExhaustedError, match=r"max_block_ms.*buffer_memory=256"):
         pool.allocate(2 * CHUNK, 5)
-    assert pool.queued == 0
+    assert len(pool.waiters) == 0
     assert pool.available_bytes == CHUNK
     for buffer in held:
         pool.deallocate(buffer)
@@ -166,7 +166,7 @@ def test_interrupted_waiter_returns_its_memory(
     with pytest.raises(KeyboardInterrupt):
         pool.allocate(CHUNK, 60_000)
     monkeypatch.undo()
-    assert pool.queued == 0
+    assert len(pool.waiters) == 0
     for buffer in held:
         pool.deallocate(buffer)
     assert pool.available_bytes == pool.total_bytes
@@ -216,7 +216,7 @@ def test_many_threads_leave_nothing_behind() -> None:
         thread.join(60)
     assert failures == []
     assert pool.available_bytes == pool.total_bytes
-    assert pool.queued == 0
+    assert len(pool.waiters) == 0
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -247,7 +247,7 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def accounts_are_exact(self) -> None:
         assert self.pool.available_bytes == self.pool.total_bytes - sum(map(len, self.taken))
-        assert self.pool.queued == 0
+        assert len(self.pool.waiters) == 0
 
     def teardown(self) -> None:
         for buffer in self.taken:

@@ -152,7 +152,7 @@ def test_a_wait_for_memory_that_is_interrupted_loses_none() -> None:
         interrupted = interrupt_after(number, codes, act, as_signals_do=True)
         for buffer in held + got:
             pool.deallocate(buffer)
-        assert pool.queued == 0
+        assert len(pool.waiters) == 0
         assert pool.available_bytes == pool.total_bytes, f"after interruption {number}"
         if not interrupted:
             break

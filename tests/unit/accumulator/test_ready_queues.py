@@ -31,7 +31,7 @@ class Walk:
         self.delay_ms = self.soonest_ms = NEVER_MS
         self.drainable: dict[int, set[int]] = {}
         accumulator, snapshot = kit.accumulator, kit.snapshot
-        sends_everything = accumulator.queues.is_closed or accumulator._flushes or kit.pool.queued > 0
+        sends_everything = accumulator.queues.is_closed or accumulator._flushes or kit.pool.waiters
         for queue in accumulator.queues.all_queues():
             if not queue.batches:
                 continue

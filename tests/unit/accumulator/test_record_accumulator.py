@@ -44,7 +44,7 @@ def test_waiting_append_goes_on_when_memory_comes_back() -> None:
     futures: list[FutureRecordMetadata] = []
     thread = threading.Thread(target=lambda: futures.append(kit.append(1, max_block_ms=30_000)))
     thread.start()
-    wait_until(lambda: kit.pool.queued == 1)
+    wait_until(lambda: len(kit.pool.waiters) == 1)
     # Somebody waits for memory: what lingers goes out now.
     (batch,) = kit.drain(1)
     kit.finish(batch)

@@ -306,11 +306,7 @@ def test_everything_is_ready_when_somebody_waits_for_memory() -> None:
     kit = Kit(linger_ms=3_600_000, buffer_memory=1024)
     kit.append(0)
     assert kit.ready_ids() == set()
-
-    class Exhausted:
-        queued = 1
-
-    kit.accumulator.ready_batches._pool = Exhausted()  # type: ignore[assignment]
+    kit.accumulator.ready_batches._waiters = [object()]
     assert kit.ready_ids() == {1}
 
 
