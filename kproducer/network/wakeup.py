@@ -7,7 +7,6 @@ Source: the contract of ``java.nio.channels.Selector.wakeup``.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 
@@ -47,8 +46,10 @@ class Wakeup:
             self._woken = True
             if self._waiting:
                 # close() takes the lock too, so the descriptor cannot be closed and reused meanwhile.
-                with contextlib.suppress(BlockingIOError):
+                try:  # noqa: SIM105 - suppress() would be three calls for each wake-up
                     self._writer.send(b"\0")
+                except BlockingIOError:
+                    pass
 
     def begin_wait(self) -> bool:
         """Announce a wait; returns False if it must not block because a signal is pending."""
