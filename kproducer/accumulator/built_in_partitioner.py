@@ -177,8 +177,8 @@ class PartitionLoad:
             time is avoided; 0 never avoids any.
 
     Attributes:
-        is_published: something was published, or brokers are watched: to be published again even if nothing
-            waits.
+        is_published: whether to publish again even if nothing waits: queue sizes are published, or brokers
+            are watched.
     """
 
     def __init__(self, adaptive: bool, availability_timeout_ms: int) -> None:

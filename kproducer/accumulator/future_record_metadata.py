@@ -1,8 +1,8 @@
 """ProduceRequestResult and FutureRecordMetadata: from a batch's outcome to the futures of its records.
 
 There is one result per batch and one future per record. A future holds only its result and outcome, its
-index in the batch, and what its RecordMetadata needs, because applications keep millions of them. Events,
-waiter lists and callbacks are created on demand. A split batch redirects its result to those of its
+index in the batch, and what its RecordMetadata needs, because applications keep millions of them. Waiter
+lists and callbacks are created on demand. A split batch redirects its result to those of its
 parts, so futures never change. Source: Kafka classes of the same names; ``concurrent.futures`` for how
 waiters attach.
 
@@ -218,8 +218,8 @@ class ProduceRequestResult:
             return True
         is_over = False
         try:
-            left_s = threading.TIMEOUT_MAX if timeout_s is None else max(timeout_s, 0)
-            is_over = waiter.acquire(timeout=min(left_s, threading.TIMEOUT_MAX))
+            left_s = -1 if timeout_s is None else min(max(timeout_s, 0), threading.TIMEOUT_MAX)
+            is_over = waiter.acquire(timeout=left_s)
         finally:
             if not is_over:
                 with FutureRecordMetadata._lock:

@@ -74,7 +74,7 @@ class InFlightRequests:
     def complete(self, pending: ClientRequest, payload: bytes) -> Any | None:
         """Remove ``pending``, its node's oldest request, and return the decoded response.
 
-        None if the frame is to be dropped; the request stays then, as after an error. Raises
+        None if the frame is to be dropped; the request then stays, as it does after an error. Raises
         RemoteProtocolError if the frame cannot be decoded, or answers another request.
         """
         try:
@@ -164,7 +164,7 @@ class InFlightRequests:
             request.expires_ms = min(request.expires_ms + throttle_ms, latest_ms)
 
     def expired(self, now_ms: int) -> list[ClientRequest]:
-        """For each node with a request past its timeout, the first one. None before ``next_expiry_ms``."""
+        """The first request past its timeout of each node. Empty until ``next_expiry_ms`` has passed."""
         earliest = NEVER_MS
         late: list[ClientRequest] = []
         for queue in self._queues.values():

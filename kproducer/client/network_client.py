@@ -415,7 +415,7 @@ class NetworkClient:
         if not pending.is_internal:
             # This comes first: an error below must not lose a request that is no longer in flight.
             self._ended.append(ClientResponse(pending, now_ms, body=body))
-        # Those of SASL have no such field.
+        # Responses of the SASL APIs have no such field.
         throttle_ms: int = getattr(body, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self.connections.throttle(connection, api_key, pending.api_version, throttle_ms, now_ms)

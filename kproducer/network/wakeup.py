@@ -24,7 +24,7 @@ class Wakeup:
         # finalizer that calls signal() inside of signal().
         self._lock = threading.RLock()
         # signal() sets _woken, then reads _waiting; begin_wait() sets _waiting, then reads _woken: at least
-        # one of the two sees the other, without a lock.
+        # one of the two sees the other. The interpreter lock keeps these steps in order.
         self._woken = False
         self._waiting = False
         # guarded by _lock

@@ -47,7 +47,7 @@ class SystemClock:
 
     __slots__ = ()
 
-    #: Read several times for each request.
+    #: The C function itself, if it was compiled: read several times per request.
     monotonic_ms = staticmethod(_monotonic_ms if _native_clock is None else _native_clock.monotonic_ms)
 
     def wall_ms(self) -> int:
