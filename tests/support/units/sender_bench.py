@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from kproducer_messages import MetadataResponse
@@ -37,6 +38,7 @@ class Bench:
         partition_count: int = 4,
         version: int = 12,
         transactions: TransactionManager | None = None,
+        random: Random | None = None,
         **settings: Any,
     ) -> None:
         defaults: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 100, "delivery_timeout_ms": 60000}
@@ -47,7 +49,7 @@ class Bench:
         self.pool = BufferPool.of(self.config, self.clock)
         self.transactions = transactions
         self.accumulator = RecordAccumulator(
-            self.config, self.pool, self.clock, transaction_manager=transactions
+            self.config, self.pool, self.clock, random=random, transaction_manager=transactions
         )
         self.metadata = Metadata(self.config)
         self.sender = Sender(

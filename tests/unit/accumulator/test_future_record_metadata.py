@@ -428,3 +428,45 @@ def test_asyncio_wait_says_what_it_takes_instead_of_waiting_for_ever() -> None:
 
     with pytest.raises(TypeError, match=r"asyncio.wrap_future"):
         asyncio.run(wait_wrongly())
+
+
+class _InterruptedLock:
+    """Stands for the lock of a waiting thread whose user presses Ctrl-C, before or after it is released."""
+
+    def __init__(self, before: Callable[[], object]) -> None:
+        self._before = before
+        self.is_released = False
+
+    def acquire(self, timeout: float | None = None) -> bool:
+        if timeout is not None:
+            self._before()
+            raise KeyboardInterrupt
+        return True
+
+    def release(self) -> None:
+        assert not self.is_released
+        self.is_released = True
+
+
+@pytest.mark.parametrize("done_meanwhile", [False, True])
+def test_a_wait_that_ends_early_leaves_nothing_behind(
+    done_meanwhile: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, (future,) = make()
+    with pytest.raises(TimeoutError):
+        future.result(0)
+    assert result._listeners == []
+
+    def before() -> None:
+        if done_meanwhile:
+            finish(result)
+
+    monkeypatch.setattr(
+        "kproducer.accumulator.future_record_metadata.threading.Lock", lambda: _InterruptedLock(before)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        future.result()
+    assert result._listeners == []
+    monkeypatch.undo()
+    assert done_meanwhile or finish(result)
+    assert future.result(0).offset == 100

@@ -84,6 +84,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
         drained = self.kit.drain(*[n.id for n in ready], max_size=max_size) if ready else []
         assert bool(drained) == bool(ready)
         assert len({partition_of(b) for b in drained}) == len(drained)
+        if not self.kit.accumulator.ready_batches.may_have_more():
+            assert not self.kit.ready_ids()
         for batch in drained:
             self.in_flight.append(batch)
             if self.in_order:

@@ -6,6 +6,8 @@ import random
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kproducer_messages import MetadataResponse
 
 from kproducer.client.metadata import Metadata
@@ -293,6 +295,41 @@ def test_partition_in_trouble_is_asked_about_again_after_a_backoff() -> None:
     assert 80 <= metadata.time_to_next_update(1000) <= 120
     feed(metadata, response({"t": [(1, 1)]}), 1200)
     assert not metadata.update_requested
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["request", "add", "full", "partial", "late", "fail", "boot"]),
+            st.integers(0, 400_000),
+        )
+    )
+)
+def test_until_it_is_not_fresh_no_update_is_due(steps: list[tuple[str, int]]) -> None:
+    metadata = make()
+    now = 0
+    old = metadata.new_metadata_request_and_version(now)
+    for number, (step, passed) in enumerate(steps):
+        now += passed
+        if step == "request":
+            metadata.request_update("test")
+        elif step == "add":
+            metadata.add(f"t{number}", now)
+        elif step == "fail":
+            metadata.failed_update(now)
+        elif step == "boot":
+            metadata.bootstrap([("a", 1)])
+        elif step == "late":
+            # What was requested since then is not in it.
+            metadata.update(old, response({"t": [(-1 if passed % 2 else 1, 1)]}), now)
+        else:
+            feed(metadata, response({"t": [(1, 1)]}), now, partial=step == "partial")
+            old = metadata.new_metadata_request_and_version(now)
+        if metadata.update_requested or metadata.last_successful_update_ms is None:
+            assert metadata.fresh_until_ms == 0
+        else:
+            assert metadata.fresh_until_ms == metadata.last_successful_update_ms + 300_000
+        assert now >= metadata.fresh_until_ms or metadata.time_to_next_update(now) > 0
 
 
 # -- errors and closing ------------------------------------------------------------------------------------
