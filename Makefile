@@ -57,7 +57,7 @@ types: $(VENV)/.installed ## mypy, strict
 	$(BIN)/mypy
 
 # Tests wait more than they compute, so there are more processes than cores. Each process runs a contiguous part of the list,
-# whose long tests come first (tests/support/distribution.py). JOBS=0 runs all tests in one process.
+# because brokers that several files share are started once per process and version. JOBS=0 runs all tests in one process.
 JOBS      ?= 4
 TEST_JOBS  = -n $(JOBS) --dist worksteal
 # Every process that the tests start imports the same modules: compile them once, even if the environment

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, settings
 
 from kproducer import build_info
 from tests.packaging.native_sources import stale_modules
-from tests.support.distribution import dealt, group_of
 from tests.support.kafka.fixtures import (
     each_kafka,
     kafka,
@@ -44,12 +43,6 @@ def pytest_report_header() -> list[str]:
     if stale := stale_modules():
         lines.append(f"kproducer: compiled from older sources, run `make native`: {', '.join(stale)}")
     return lines
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
-        items[:] = dealt(items, processes, group_of)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

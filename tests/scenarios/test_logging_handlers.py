@@ -65,7 +65,10 @@ def _live_through_faults(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.close_before())
     patient.send().metadata()
     cluster.control(PRODUCE, faults.refuse_produce(MESSAGE_TOO_LARGE))
-    parts = patient.send_many(10)
+    # One batch, however slowly this thread runs: a batch of one record cannot be split.
+    collecting = stage.producer(cluster, request_timeout_ms=5_000, linger_ms=60_000)
+    parts = collecting.send_many(10)
+    collecting.kafka.flush(PATIENCE_S)
     assert [sent.metadata().topic for sent in parts] == ["t"] * 10
     cluster.control(PRODUCE, faults.refuse_produce(INVALID_RECORD))
     assert "INVALID_RECORD" in str(patient.send().error())
