@@ -63,8 +63,6 @@ TEST_JOBS  = -n $(JOBS) --dist worksteal
 # Every process that the tests start imports the same modules: compile them once, even if the environment
 # disables bytecode caches. This also lets pytest cache its rewritten test modules.
 test-native test-pure: export PYTHONDONTWRITEBYTECODE =
-# With -j2, both runs share the cores.
-test-pure: JOBS = 2
 # The pure kernel affects how records get into batches and how batches are completed. Everything else runs once,
 # with the native core; tests/unit/kernel, tests/unit/network and tests/codegen compare both implementations.
 PURE_SCENARIOS := callbacks chaos close_and_flush delivery delivery_timeout idempotence idempotence_chaos interrupted_calls \

@@ -440,7 +440,7 @@ def test_a_batch_with_other_columns_ends_the_call(stage: Stage, cluster: FakeClu
 def test_a_timeout_waiting_for_memory_ends_the_call(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
-    kafka = stage.producer(cluster, max_block_ms=1000, **ONE_BATCH).learn("t").kafka
+    kafka = stage.producer(cluster, max_block_ms=1000, linger_ms=60_000, **ONE_BATCH).learn("t").kafka
     table = pa.table({"value": [b"%05d" % n + b"x" * 95 for n in range(10_000)]})
     (batch,) = table.to_batches()
     # The number of rows of one array is known; that of a stream is not.

@@ -359,7 +359,7 @@ def test_columns_of_different_lengths(stage: Stage, cluster: FakeCluster) -> Non
 def test_without_memory_the_rest_is_refused_after_one_wait(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
-    kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).learn("t").kafka
+    kafka = stage.producer(cluster, max_block_ms=300, linger_ms=60_000, **ONE_BATCH).learn("t").kafka
     # Waiting max_block_ms for each row would take hours.
     result = kafka.send_many("t", [b"%05d" % n + b"x" * 95 for n in range(100_000)])
     gate.open()
@@ -376,7 +376,7 @@ def test_without_memory_the_rest_is_refused_after_one_wait(stage: Stage, cluster
 def test_without_memory_a_generator_keeps_the_rest(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
-    kafka = stage.producer(cluster, max_block_ms=300, **ONE_BATCH).learn("t").kafka
+    kafka = stage.producer(cluster, max_block_ms=300, linger_ms=60_000, **ONE_BATCH).learn("t").kafka
     rows = (b"%07d" % n + b"x" * 95 for n in itertools.count())
     with pytest.raises(BufferExhaustedError) as caught:
         kafka.send_many("t", rows)
