@@ -72,10 +72,14 @@ PURE_TESTS := tests/unit/records tests/unit/accumulator tests/unit/bulk tests/un
 	tests/unit/test_kafka_producer.py $(PURE_SCENARIOS:%=tests/scenarios/test_%.py) \
 	tests/wire_compat/test_round_trips.py tests/spark/test_partition_writer.py tests/spark/test_batch_sink.py
 
+# Compiled modules are tested as they are installed. Tests that replace or interrupt parts of them run the sources.
+INTERPRETED_TESTS := tests/unit $(patsubst %,tests/scenarios/test_%.py,fast_send_agrees interrupted_calls sending_in_transactions)
+
 test: test-native test-pure ## all tests with the native core, and those that depend on it also without; KPRODUCER_REQUIRE_KAFKA=1 fails without real brokers
 
 test-native: native ## all tests with the native core
-	KPRODUCER_KERNEL=native $(BIN)/pytest $(TEST_JOBS) $(PYTEST_ARGS)
+	KPRODUCER_KERNEL=native KPRODUCER_INTERPRETED=1 $(BIN)/pytest $(TEST_JOBS) $(INTERPRETED_TESTS) $(PYTEST_ARGS)
+	KPRODUCER_KERNEL=native $(BIN)/pytest $(TEST_JOBS) $(INTERPRETED_TESTS:%=--ignore=%) $(PYTEST_ARGS)
 
 test-pure: setup ## the tests that depend on the kernel with the pure one, on the newest Kafka
 	KPRODUCER_KERNEL=pure KPRODUCER_KAFKA_VERSIONS=$(or $(KPRODUCER_KAFKA_VERSIONS),4.4.0) \

@@ -1,8 +1,9 @@
-"""Compiles the optional native core: every ``.pyx`` file of the packages becomes a module beside it.
+"""Compiles the optional native core: every ``.pyx`` file, and the Python modules of ``_PYTHON_MODULES``.
 
-setuptools calls ``NativeBuild`` (``pyproject.toml``); ``python native_build.py`` builds in place, as ``make
-native`` does. If a module cannot be compiled (no compiler, no headers), the installation continues without it
-and uses its pure twin; with ``KPRODUCER_REQUIRE_NATIVE=1`` that is an error.
+Cython compiles the former, mypyc the latter, which are typed Python, as they are. Each becomes a module
+beside its source. setuptools calls ``NativeBuild`` (``pyproject.toml``); ``python native_build.py`` builds in
+place, as ``make native`` does. If a module cannot be compiled (no compiler, no headers), the installation
+continues without it and uses Python code instead; with ``KPRODUCER_REQUIRE_NATIVE=1`` that is an error.
 """
 
 from __future__ import annotations
@@ -21,6 +22,28 @@ from setuptools.errors import ExecError
 
 #: The folders with sources, and the folder at which their dotted names start.
 _SOURCES = {"kproducer": Path("."), "generated": Path("generated")}
+#: Python modules on the way of a batch: when batches are small, their steps take most of the
+#: time. All others run once per producer, connection or error.
+_PYTHON_MODULES = {
+    f"kproducer.{package}.{name}": Path("kproducer", package, f"{name}.py")
+    for package, names in {
+        "accumulator": "buffer_pool built_in_partitioner partition_queue producer_batch ready_batches"
+        " ready_queues record_accumulator",
+        "client": "api_versions client_request connections in_flight_requests metadata metadata_updater"
+        " network_client node_connection",
+        "kernel": "batch_header crc32c",
+        "network": "kafka_channel network_receive network_send selector wakeup",
+        "protocol": "framing registry responses send_builder",
+        "records": "batch_sizing compression record_batch_builder",
+        "sender": "metrics produce_requests produce_responses sender",
+        "sending": "record_sender",
+        "transactions": "partition_sequences sequence_tracker transaction_manager",
+    }.items()
+    for name in names.split()
+}
+#: The code of all of them; the modules beside the sources only refer to it. ``__mypyc`` is added by mypyc.
+_GROUP = "kproducer._compiled"
+_SHARED = f"{_GROUP}__mypyc"
 
 
 class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
@@ -41,10 +64,12 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
     def build_extension(self, ext: setuptools.Extension) -> None:
         """Compile one module; on failure, remember it and continue with the next one."""
         try:
+            if ext.name in _PYTHON_MODULES and _SHARED in self._broken:
+                raise ExecError(f"{_SHARED} could not be compiled")
             super().build_extension(ext)
         except Exception as error:  # any error of Cython or the compiler
             self._broken.append(ext.name)
-            self.warn(f"{ext.name} is left out, its pure twin is used instead: {error}")
+            self.warn(f"{ext.name} is left out, Python code is used instead: {error}")
 
     def run(self) -> None:
         """Compile all modules.
@@ -63,9 +88,42 @@ def _extensions() -> list[setuptools.Extension]:
         return []
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return []
+    return _cython_extensions() + _mypyc_extensions()
+
+
+def _mypyc_extensions() -> list[setuptools.Extension]:
+    """The shared module, and one for each source. None if mypyc fails and the core is not required."""
+    sources = [str(source) for source in _PYTHON_MODULES.values() if source.exists()]
+    if not sources:
+        return []
+    # The packages that these modules import need not be installed where a wheel is built, and errors in other
+    # modules are for `make types`.
+    flags = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
+    os.environ["MYPYPATH"] = "generated"
+    try:
+        from mypyc.build import mypycify
+
+        extensions = mypycify(
+            [*flags, *sources],
+            opt_level="2",
+            debug_level="0",
+            group_name=_GROUP,
+            target_dir="build/mypyc",
+        )
+    except (Exception, SystemExit) as error:  # mypyc exits after errors
+        if os.environ.get("KPRODUCER_REQUIRE_NATIVE") == "1":
+            raise ExecError(f"mypyc failed: {error}") from error
+        print(f"warning: mypyc failed, so no Python module is compiled: {error}", file=sys.stderr)
+        return []
+    for extension in extensions:
+        extension.optional = True
+    return list(extensions)
+
+
+def _cython_extensions() -> list[setuptools.Extension]:
     return [
         setuptools.Extension(
-            ".".join(source.relative_to(root).with_suffix("").parts),
+            name,
             [str(source)],
             depends=sorted(map(str, [*source.parent.glob("*.pxd"), *source.parent.glob("*.h")])),
             include_dirs=[str(source.parent)],
@@ -73,9 +131,18 @@ def _extensions() -> list[setuptools.Extension]:
             extra_compile_args=[] if os.name == "nt" or "-O" in os.environ.get("CFLAGS", "") else ["-O3"],
             optional=True,
         )
-        for folder, root in _SOURCES.items()
-        for source in sorted(Path(folder).rglob("*.pyx"))
+        for name, source in native_sources(Path()).items()
+        if source.suffix == ".pyx"
     ]
+
+
+def native_sources(root: Path) -> dict[str, Path]:
+    """Each module that is compiled from a source in a checkout, and that source, sorted by name."""
+    found = {name: root / source for name, source in _PYTHON_MODULES.items() if (root / source).exists()}
+    for folder, start in _SOURCES.items():
+        for source in (root / folder).rglob("*.pyx"):
+            found[".".join(source.relative_to(root / start).with_suffix("").parts)] = source
+    return dict(sorted(found.items()))
 
 
 def main(arguments: list[str]) -> Any:

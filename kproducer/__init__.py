@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kproducer.runtime import threads  # noqa: F401  # first: it refuses unsupported interpreters
-
 # isort: off
+from kproducer.runtime import threads  # noqa: F401  # first: it refuses unsupported interpreters
+from kproducer.runtime import source_finder  # noqa: F401  # before every module that is also compiled
+
 from kproducer.errors import *  # noqa: F403  # every class of this module is public
 from kproducer.serializers import (
     BytesSerializer as BytesSerializer,

@@ -11,9 +11,12 @@ from pathlib import Path
 from attrs import frozen
 
 from kproducer import kernel
+from kproducer.runtime.source_finder import IS_INTERPRETED
 from kproducer.types import VERSION
 
 _PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer.runtime", "kproducer_messages")
+#: The code of the Python modules that mypyc compiles: all of them, or none.
+_CLIENT = "kproducer._compiled__mypyc"
 
 
 @frozen
@@ -26,6 +29,8 @@ class BuildInfo:
     kernel: str
     #: Why this kernel is in use.
     reason: str
+    #: Whether the client around the kernel is ``compiled`` or ``interpreted``.
+    client: str
     #: Compiled modules that can be imported, sorted.
     native_modules: tuple[str, ...]
     #: Compiled modules that cannot be imported, each with its import error; empty if all can be.
@@ -50,6 +55,7 @@ def build_info() -> BuildInfo:
         version=VERSION,
         kernel=kernel.IMPLEMENTATION,
         reason=_reason(missing),
+        client="interpreted" if IS_INTERPRETED or _CLIENT not in present else "compiled",
         native_modules=tuple(present),
         missing_modules=tuple(missing),
         python=f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}",
@@ -58,8 +64,8 @@ def build_info() -> BuildInfo:
 
 
 def _expected_modules() -> list[str]:
-    """The names of all compiled modules. Each has a stub, which is installed even if the module is not."""
-    names = []
+    """The names of all compiled modules. The stubs of Cython's are installed even if the modules are not."""
+    names = [_CLIENT]
     for package in _PACKAGES:
         spec = find_spec(package)
         for folder in spec.submodule_search_locations or [] if spec else []:

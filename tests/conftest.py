@@ -39,7 +39,7 @@ def pytest_sessionstart() -> None:
 
 def pytest_report_header() -> list[str]:
     info = build_info()
-    lines = [f"kproducer: {info.kernel} kernel ({info.reason})"]
+    lines = [f"kproducer: {info.kernel} kernel ({info.reason}), {info.client} client"]
     if stale := stale_modules():
         lines.append(f"kproducer: compiled from older sources, run `make native`: {', '.join(stale)}")
     return lines

@@ -70,8 +70,6 @@ class ProducerBatch:
     in_flight = False
     retry_at_ms = 0
     last_error: KafkaError | None = None
-    knowledge = Knowledge.NEVER_SENT
-    _leader_epoch = NO_LEADER_EPOCH
     _leader_epoch_attempt = 0
     # Idempotence and transactions.
     producer_id = -1
@@ -92,6 +90,9 @@ class ProducerBatch:
         self.closed_ms = created_ms
         self.order = order
         self.is_split = is_split
+        # I/O thread only.
+        self.knowledge = Knowledge.NEVER_SENT
+        self._leader_epoch = NO_LEADER_EPOCH
         self.result = result = ProduceRequestResult(topic_partition)
         # Guarded by the partition queue's lock.
         self.builder: RecordBatchBuilder | None = builder

@@ -16,9 +16,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kproducer.accumulator.built_in_partitioner import PartitionLoad
-from kproducer.accumulator.partition_queue import PartitionQueues
+from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
+from kproducer.accumulator.ready_queues import NodeQueues, ReadyCheckResult, ReadyQueues
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import KafkaError
@@ -144,34 +144,24 @@ class ReadyBatches:
         node_queues = self._ready.node_queues(node_id)
         if node_queues is None:
             return drained
-        rotation, due = node_queues.rotation, node_queues.due
+        rotation = node_queues.rotation
         for _ in range(len(rotation)):
             queue = rotation[0]
+            fits = True
             with queue.lock:
                 batch = self._ready.first_batch(queue, now_ms)
                 if batch is None:
                     rotation.popleft()
                     queue.node = None
-                    continue
-                if size:
-                    # While the slot is empty the size does not change.
-                    queue.slot.appender = None
-                    if size + batch.estimated_size_bytes > max_request_size:
-                        # Nothing smaller overtakes it: this queue is the node's first next time.
-                        queue.fill_slot_locked()
-                        break
-                # An open batch may have taken a record after ``now_ms``.
-                is_open = batch is queue.open_batch
-                queue.pop_first_locked(self._clock.monotonic_ms() if is_open else now_ms)
-                rotation.popleft()
-                if due and due[0] is queue:
-                    due.popleft()
-                    queue.is_due = False
-                if queue.batches:
-                    rotation.append(queue)
-                    self._queues.changed.append(queue)
                 else:
-                    queue.node = None
+                    fits = not size or _fits_locked(queue, batch, max_request_size - size)
+                    if fits:
+                        self._take_out_locked(node_queues, queue, batch, now_ms)
+            if batch is None:
+                continue
+            if not fits:
+                # Nothing smaller overtakes it: this queue is the node's first next time.
+                break
             # With no lock held: compression takes its time.
             try:
                 if self._transaction_manager is not None:
@@ -184,6 +174,24 @@ class ReadyBatches:
             drained.append(batch)
         return drained
 
+    def _take_out_locked(
+        self, node_queues: NodeQueues, queue: PartitionQueue, batch: ProducerBatch, now_ms: int
+    ) -> None:
+        """Take out the first batch of a node's first queue, which goes behind the node's other queues."""
+        # An open batch may have taken a record after ``now_ms``.
+        is_open = batch is queue.open_batch
+        queue.pop_first_locked(self._clock.monotonic_ms() if is_open else now_ms)
+        rotation, due = node_queues.rotation, node_queues.due
+        rotation.popleft()
+        if due and due[0] is queue:
+            due.popleft()
+            queue.is_due = False
+        if queue.batches:
+            rotation.append(queue)
+            self._queues.changed.append(queue)
+        else:
+            queue.node = None
+
     def _fail_unfinished(self, batch: ProducerBatch, exception: Exception) -> None:
         """Fail a batch that could not be numbered or closed."""
         _log.exception("A batch for %s could not be finished", batch.topic_partition)
@@ -193,3 +201,13 @@ class ReadyBatches:
             self._transaction_manager.failed(batch, error, batch.outcome)
         batch.complete(error=error)
         self._release(batch)
+
+
+def _fits_locked(queue: PartitionQueue, batch: ProducerBatch, most_bytes: int) -> bool:
+    """Whether the queue's first batch is small enough; if so, no compiled code appends to it any more."""
+    # While the slot is empty the size does not change.
+    queue.slot.appender = None
+    if batch.estimated_size_bytes <= most_bytes:
+        return True
+    queue.fill_slot_locked()
+    return False

@@ -26,7 +26,7 @@ from kproducer.accumulator.ready_batches import ReadyBatches
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, ProducerClosedError
-from kproducer.kernel import record_size_upper_bound
+from kproducer.kernel import StickyPartition, record_size_upper_bound
 from kproducer.kernel.layout import MAX_RECORD_OVERHEAD, RECORD_BATCH_OVERHEAD
 from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES, TopicCompressionRatio, expected_plain_bytes
 from kproducer.records.compression import PLAIN, Compression
@@ -43,6 +43,40 @@ _log = GuardedLogger(__name__)
 #: How many full batches may wait for the I/O thread to compress them: the one that it compresses now, and
 #: more for the time in which it waits for the interpreter lock.
 MAX_COMPRESSION_BACKLOG: Final = 3
+
+
+class _Append:
+    """One record on its way into a batch: what the rounds of ``_append_or_begin_batch`` share.
+
+    Attributes:
+        spare: a buffer that was taken for a new batch; empty again once it is the batch's.
+        read_ms: the time, if it was read already; else 0.
+        first_bytes: size of the buffer for the new batch.
+        has_switched: the sticky partition was switched on behalf of this record.
+        to_compress: a batch that this thread has to compress before the next round.
+        future: the record's, once a batch has taken it.
+        wakes_sender: a batch was begun or became full.
+    """
+
+    __slots__ = (
+        "first_bytes", "future", "has_switched", "now_ms", "read_ms", "record", "snapshot", "spare",
+        "to_compress", "topic_queues", "wakes_sender",
+    )  # fmt: skip
+
+    def __init__(
+        self, topic_queues: TopicQueues, record: Record, now_ms: int | None, snapshot: MetadataSnapshot
+    ) -> None:
+        self.topic_queues = topic_queues
+        self.record = record
+        self.now_ms = now_ms
+        self.snapshot = snapshot
+        self.spare: list[bytearray] = []
+        self.read_ms = 0
+        self.first_bytes = 0
+        self.has_switched = False
+        self.to_compress: ProducerBatch | None = None
+        self.future: FutureRecordMetadata | None = None
+        self.wakes_sender = False
 
 
 class RecordAccumulator:
@@ -183,19 +217,16 @@ class RecordAccumulator:
         while this waits for memory.
         """
         partitioner = topic_queues.partitioner
-        #: A buffer that was taken for a new batch: empty again once it is the batch's.
-        spare: list[bytearray] = []
-        wake_sender = has_switched = False
-        #: The time, if it was read already.
-        read_ms = 0
-        to_compress: ProducerBatch | None = None
+        append = _Append(topic_queues, record, now_ms, snapshot)
+        spare = append.spare
+        sticky: StickyPartition | None = None
         try:
-            while True:
+            while append.future is None:
+                to_compress, append.to_compress = append.to_compress, None
                 if to_compress is not None:
                     # Before the next batch begins, which would linger meanwhile.
                     self._compress(to_compress)
-                    to_compress, read_ms = None, 0
-                sticky = None
+                    append.read_ms = 0
                 if partition == UNKNOWN_PARTITION:
                     sticky = topic_queues.slots.sticky or partitioner.peek(snapshot)
                 number = partition if sticky is None else sticky.partition
@@ -204,63 +235,10 @@ class RecordAccumulator:
                 if queue is None:
                     queue = self.queues.queue(topic_queues, number)
                 with queue.lock:
-                    if self.queues.is_closed:
-                        raise ProducerClosedError("the producer is closed")
-                    batch = queue.open_batch
-                    if (
-                        sticky is not None
-                        and not has_switched
-                        and partitioner.maybe_switch(sticky, batch is None or batch.is_full, snapshot)
-                    ):
-                        continue
-                    if batch is not None:
-                        # The batch may have to grow first.
-                        queue.slot.appender = None
-                        is_refused = False
-                        try:
-                            future = batch.try_append(*record)
-                            is_refused = future is None
-                        finally:
-                            # If it is refused, the batch is closed below; if that is interrupted, the next
-                            # append finds it here.
-                            if not is_refused and queue.fill_slot_locked():
-                                wake_sender = True
-                        if future is not None:
-                            break
-                        read_ms = self._clock.monotonic_ms()
-                        queue.close_full_batch_locked(read_ms)
-                        wake_sender = True
-                        if self._compression.type is not PLAIN and self._must_compress_locked(batch):
-                            to_compress = batch
-                        if sticky is not None:
-                            # To another partition now, since no small batch is left here.
-                            sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
-                            has_switched = partitioner.maybe_switch(sticky, True, snapshot)
-                            continue
-                        if to_compress is not None:
-                            continue
-                    if not spare:
-                        # Nearly always there is enough memory, and the lock need not be released.
-                        size = self._first_bytes(queue, topic_queues.ratio, record)
-                        buffer = self._pool.try_allocate(size)
-                        if buffer is not None:
-                            spare += (buffer,)
-                    if spare:
-                        created_ms = read_ms or max(now_ms or 0, self._clock.monotonic_ms())
-                        future = self._begin_batch_locked(queue, topic_queues, record, spare, created_ms)
-                        # Only now: a batch that cannot be begun is removed with all its records. A single
-                        # record may fill a batch.
-                        is_full = queue.fill_slot_locked()
-                        # With thousands of partitions, looks are expensive: not if one comes early enough.
-                        wake_sender = (
-                            wake_sender
-                            or is_full
-                            or not self._linger_ms
-                            or self.next_look_ms > created_ms + self._linger_ms
-                        )
-                        break
-                spare += (self._pool.allocate(size, max_block_ms),)
-                read_ms = 0
+                    lacks_memory = not self._append_locked(append, queue, sticky)
+                if lacks_memory:
+                    spare += (self._pool.allocate(append.first_bytes, max_block_ms),)
+                    append.read_ms = 0
         finally:
             if spare:
                 # Another thread has begun a batch meanwhile, or this append failed.
@@ -268,27 +246,85 @@ class RecordAccumulator:
         if sticky is not None:
             _, key, value, _, _ = record
             sticky.produced_bytes += RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
-        return future, wake_sender
+        return append.future, append.wakes_sender
+
+    def _append_locked(self, append: _Append, queue: PartitionQueue, sticky: StickyPartition | None) -> bool:
+        """Append to the queue's open batch, or begin one if there is memory.
+
+        Returns:
+            ``False``: a new batch needs memory. If ``True``, and there is no future, the caller chooses the
+            queue again.
+        """
+        if self.queues.is_closed:
+            raise ProducerClosedError("the producer is closed")
+        partitioner, snapshot = append.topic_queues.partitioner, append.snapshot
+        batch = queue.open_batch
+        if (
+            sticky is not None
+            and not append.has_switched
+            and partitioner.maybe_switch(sticky, batch is None or batch.is_full, snapshot)
+        ):
+            return True
+        if batch is not None:
+            # The batch may have to grow first.
+            queue.slot.appender = None
+            is_refused = False
+            try:
+                future = batch.try_append(*append.record)
+                is_refused = future is None
+            finally:
+                # If it is refused, the batch is closed below; if that is interrupted, the next append finds
+                # it here.
+                if not is_refused and queue.fill_slot_locked():
+                    append.wakes_sender = True
+            if future is not None:
+                append.future = future
+                return True
+            append.read_ms = self._clock.monotonic_ms()
+            queue.close_full_batch_locked(append.read_ms)
+            append.wakes_sender = True
+            if self._compression.type is not PLAIN and self._must_compress_locked(batch):
+                append.to_compress = batch
+            if sticky is not None:
+                # To another partition now, since no small batch is left here.
+                sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
+                append.has_switched = partitioner.maybe_switch(sticky, True, snapshot)
+                return True
+            if append.to_compress is not None:
+                return True
+        spare = append.spare
+        if not spare:
+            # Nearly always there is enough memory, and the lock need not be released.
+            append.first_bytes = self._first_bytes(queue, append.topic_queues.ratio, append.record)
+            buffer = self._pool.try_allocate(append.first_bytes)
+            if buffer is None:
+                return False
+            spare += (buffer,)
+        created_ms = append.read_ms or max(append.now_ms or 0, self._clock.monotonic_ms())
+        append.future = self._begin_batch_locked(queue, append, created_ms)
+        # Only now: a batch that cannot be begun is removed with all its records. A single record may fill a
+        # batch.
+        is_full = queue.fill_slot_locked()
+        # With thousands of partitions, looks are expensive: not if one comes early enough.
+        if is_full or not self._linger_ms or self.next_look_ms > created_ms + self._linger_ms:
+            append.wakes_sender = True
+        return True
 
     def _begin_batch_locked(
-        self,
-        queue: PartitionQueue,
-        topic_queues: TopicQueues,
-        record: Record,
-        spare: list[bytearray],
-        now_ms: int,
+        self, queue: PartitionQueue, append: _Append, now_ms: int
     ) -> FutureRecordMetadata:
         """Make a batch in the buffer around the record. The buffer is the batch's from then on.
 
         If anything is raised, nothing has changed.
         """
+        spare = append.spare
         batch: ProducerBatch | None = None
         try:
             builder = RecordBatchBuilder(
-                spare[0], self._compression, topic_queues.ratio, self._batch_size, self._pool
+                spare[0], self._compression, append.topic_queues.ratio, self._batch_size, self._pool
             )
             batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
-            future = batch.try_append(*record)
+            future = batch.try_append(*append.record)
             if future is None:
                 raise IllegalStateError(f"the first record does not fit into {len(spare[0])} bytes")
             self._incomplete[batch] = batch
@@ -340,7 +376,7 @@ class RecordAccumulator:
         """
         _, key, value, headers, _ = record
         pool = self._pool
-        most_bytes: float = FIRST_BUFFER_BYTES
+        most_bytes = float(FIRST_BUFFER_BYTES)
         if queue.fills_batches and pool.sizes[0] > FIRST_BUFFER_BYTES:
             most_bytes = 2 * expected_plain_bytes(self._batch_size, ratio) - 1
         active_count = len(self.queues.active)

@@ -47,8 +47,8 @@ class _Distribution:
 
     def __init__(self) -> None:
         self.count = 0
-        self.total: float = 0
-        self.maximum: float = 0
+        self.total = 0.0
+        self.maximum = 0.0
 
     def add(self, value: float) -> None:
         self.count += 1
@@ -82,7 +82,7 @@ class ProducerMetrics:
         sizes, rates, queue_times = self._batch_size, self._compression_rate, self._queue_time
         record_count = 0
         for batch in batches:
-            size_bytes = batch.records().nbytes
+            size_bytes = float(batch.records().nbytes)
             sizes.total += size_bytes
             if size_bytes > sizes.maximum:
                 sizes.maximum = size_bytes

@@ -14,7 +14,6 @@ from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
 from kproducer.kernel import IMPLEMENTATION, FastSend, partition_for_key, record_size_upper_bound
 from kproducer.runtime.arguments import (
-    HeadersInput,
     checked_partition,
     checked_timestamp,
     encode_headers,
@@ -94,19 +93,20 @@ class RecordSender:
 
     def send(
         self,
-        topic: str,
+        topic: Any,
         value: Any,
         key: Any,
-        headers: HeadersInput | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        on_delivery: DeliveryCallback | None,
+        headers: Any,
+        partition: Any,
+        timestamp_ms: Any,
+        on_delivery: Any,
         is_serialized: bool = False,
         is_checked: bool = False,
     ) -> FutureRecordMetadata:
         """See ``KafkaProducer.send``. One function, because with the pure kernel every record takes it.
 
         Args:
+            topic, value, key, headers, partition, timestamp_ms, on_delivery: the application's, unchecked.
             is_serialized: key and value have been through the serializers; interceptors have seen the record.
             is_checked: the transaction was checked, and the interceptors were called.
         """
@@ -124,7 +124,7 @@ class RecordSender:
                 engine = lifecycle.running_engine()
             # None: the accumulator reads the clock where it needs the time, which is once per batch.
             now_ms: int | None = None
-            max_block_ms: float = self._max_block_ms
+            max_block_ms = float(self._max_block_ms)
             snapshot = engine.metadata.snapshot
             topic_metadata = snapshot.topics.get(topic) if topic.__class__ is str else None
             partition_count = 0 if topic_metadata is None else len(topic_metadata.partitions)

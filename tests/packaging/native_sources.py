@@ -1,20 +1,13 @@
-"""The compiled modules for which this checkout has sources, and whether they are up to date."""
+"""Whether the compiled modules of this checkout are up to date."""
 
 from __future__ import annotations
 
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
+from native_build import native_sources
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def native_sources(root: Path = ROOT) -> dict[str, Path]:
-    """Return each module's dotted name and its ``.pyx`` file, sorted by name."""
-    found = {}
-    for folder, start in (("kproducer", root), ("generated", root / "generated")):
-        for source in (root / folder).rglob("*.pyx"):
-            found[".".join(source.relative_to(start).with_suffix("").parts)] = source
-    return dict(sorted(found.items()))
 
 
 def stale_modules(root: Path = ROOT) -> list[str]:

@@ -84,6 +84,25 @@ def test_the_refusal_precedes_all_other_imports(module: str) -> None:
     assert imported == "[]"
 
 
+@pytest.mark.parametrize(
+    ("environment", "client"),
+    [
+        ({}, "compiled"),
+        ({"KPRODUCER_INTERPRETED": "1"}, "interpreted"),
+        ({"KPRODUCER_KERNEL": "pure"}, "interpreted"),
+    ],
+)
+def test_compiled_python_modules_can_be_run_as_sources(environment: dict[str, str], client: str) -> None:
+    code = (
+        "import kproducer, kproducer.sender.sender as module\n"
+        "print(kproducer.build_info().client, module.__file__)"
+    )
+    done = run_python(code, **{"KPRODUCER_KERNEL": "native", "KPRODUCER_INTERPRETED": "0", **environment})
+    found, path = done.stdout.split()
+    assert found == client, done.stderr
+    assert path.endswith(".py") == (client == "interpreted")
+
+
 @pytest.mark.parametrize("missing", ["kproducer.kernel.native._batch", "kproducer_messages._native"])
 def test_a_test_run_with_an_incomplete_native_core_fails(missing: str) -> None:
     code = (

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.native_sources import ROOT, native_sources, stale_modules
+from native_build import native_sources
+from tests.packaging.native_sources import ROOT, stale_modules
 from tests.packaging.wheel_check import WheelError, check_contents
 
 SOURCES = "[project]\nname = 'sample'\nversion = '1'\n[tool.setuptools]\npackages = []\n"
@@ -94,6 +95,59 @@ def test_without_a_compiler_the_build_continues(project: Path) -> None:
     assert answer(project) == ""
 
 
+@pytest.fixture
+def typed_project(project: Path) -> Path:
+    """The project with two modules that mypyc compiles, one of which uses the other."""
+    for package in ("network", "sender"):
+        (project / "kproducer" / package).mkdir()
+        (project / "kproducer" / package / "__init__.py").touch()
+    (project / "kproducer" / "network" / "wakeup.py").write_text("def answer() -> int:\n    return 42\n")
+    (project / "kproducer" / "sender" / "metrics.py").write_text(
+        "from kproducer.network.wakeup import answer\ndef twice() -> int:\n    return 2 * answer()\n"
+    )
+    return project
+
+
+USE = "from kproducer.sender import metrics; print(metrics.twice(), metrics.__file__)"
+
+
+def test_python_modules_are_compiled_beside_their_sources(typed_project: Path) -> None:
+    done = build(typed_project, "native_build.py")
+    assert done.returncode == 0, done.stderr
+    result, path = build(typed_project, "-c", USE).stdout.split()
+    assert result == "84"
+    assert path.endswith(EXTENSION_SUFFIXES[0])
+
+
+@pytest.mark.parametrize(
+    "broken", ["no compiler", "a type error"], ids=["without a compiler", "with a type error"]
+)
+def test_python_modules_that_cannot_be_compiled_run_as_they_are(typed_project: Path, broken: str) -> None:
+    environment = {"CC": "false"} if broken == "no compiler" else {}
+    if broken == "a type error":
+        source = typed_project / "kproducer" / "network" / "wakeup.py"
+        source.write_text(source.read_text() + "unused: str = answer()\n")
+    command = ["-c", "import setuptools; setuptools.setup()", "build_ext", "--inplace"]
+    done = build(typed_project, *command, KPRODUCER_REQUIRE_NATIVE="0", **environment)
+    assert done.returncode == 0, done.stderr
+    result, path = build(typed_project, "-c", USE).stdout.split()
+    assert result == "84"
+    assert path.endswith(".py")
+    assert build(typed_project, "native_build.py", **environment).returncode != 0
+
+
+def test_a_shared_module_that_is_missing_leaves_no_module_that_needs_it(typed_project: Path) -> None:
+    """A compiler that fails for the largest file only: then the modules that refer to it are left out."""
+    compiler = typed_project / "cc"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *__native*) exit 1;; esac\nexec cc "$@"\n')
+    compiler.chmod(0o755)
+    command = ["-c", "import setuptools; setuptools.setup()", "build_ext", "--inplace"]
+    done = build(typed_project, *command, KPRODUCER_REQUIRE_NATIVE="0", CC=str(compiler))
+    assert done.returncode == 0, done.stderr
+    assert build(typed_project, "-c", USE).stdout.split()[1].endswith(".py")
+    assert answer(typed_project) == "42"
+
+
 def test_nothing_is_compiled_if_the_caller_does_it(project: Path) -> None:
     assert build(project, "native_build.py", KPRODUCER_NATIVE="0").returncode == 0
     assert answer(project) == ""
@@ -155,4 +209,6 @@ def test_a_wheel_with_the_core_is_accepted(tmp_path: Path) -> None:
 
 
 def test_the_sources_of_the_checkout_are_found() -> None:
-    assert "kproducer.kernel.native._batch" in native_sources()
+    found = native_sources(ROOT)
+    assert found["kproducer.kernel.native._batch"].suffix == ".pyx"
+    assert found["kproducer.sender.sender"].suffix == ".py"

@@ -17,7 +17,8 @@ import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-from tests.packaging.native_sources import ROOT, native_sources
+from native_build import native_sources
+from tests.packaging.native_sources import ROOT
 
 #: Packages that the demo needs besides the producer: a broker, an independent reader, and a console.
 DEMO_NEEDS = ("confluent-kafka", "rich")
@@ -107,7 +108,7 @@ def main() -> None:
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--demo-count", type=int, default=100_000, help="records that the demo sends")
     arguments = parser.parse_args()
-    modules = list(native_sources())
+    modules = list(native_sources(ROOT))
     try:
         check_contents(arguments.wheel, modules)
         with tempfile.TemporaryDirectory(prefix="kproducer-wheel-") as scratch:

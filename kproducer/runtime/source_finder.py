@@ -1,0 +1,36 @@
+"""SourceFinder: imports the Python source of modules that are also compiled.
+
+mypyc compiles the modules on the way of a batch; ``native_build.py`` lists them. Debuggers, profilers and
+coverage tools see nothing of compiled code, and tests cannot replace its parts: ``KPRODUCER_INTERPRETED=1``
+runs the sources, with the kernel that ``KPRODUCER_KERNEL`` chooses. The pure kernel implies it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+
+
+class SourceFinder:
+    """Finds ``x.py`` for a module of this package even if there is a compiled ``x`` beside it."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        package, _, module = name.rpartition(".")
+        if package.partition(".")[0] == "kproducer":
+            for folder in path or ():
+                source = os.path.join(folder, f"{module}.py")
+                if os.path.isfile(source):
+                    return spec_from_file_location(name, source)
+        return None
+
+
+#: Whether the sources are run.
+IS_INTERPRETED = (
+    os.environ.get("KPRODUCER_INTERPRETED") == "1" or os.environ.get("KPRODUCER_KERNEL") == "pure"
+)
+if IS_INTERPRETED:
+    sys.meta_path.insert(0, SourceFinder)
