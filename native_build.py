@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 import sysconfig
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,10 @@ def main(arguments: list[str]) -> Any:
     Path("build").mkdir(exist_ok=True)
     with open("build/.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        for compiled in Path("kproducer").rglob(f"*{EXTENSION_SUFFIXES[0]}"):
+            source = compiled.with_name(compiled.name.removesuffix(EXTENSION_SUFFIXES[0]) + ".py")
+            if source.exists() and source not in _PYTHON_MODULES.values():
+                compiled.unlink()  # of an earlier list: the shared module does not have its code any more
         return setuptools.setup(script_args=["--quiet", "build_ext", "--inplace", *arguments])
 
 

@@ -119,6 +119,14 @@ def test_python_modules_are_compiled_beside_their_sources(typed_project: Path) -
     assert path.endswith(EXTENSION_SUFFIXES[0])
 
 
+def test_a_python_module_that_left_the_list_runs_as_it_is(typed_project: Path) -> None:
+    compiled = typed_project / "kproducer" / "sender" / ("other" + EXTENSION_SUFFIXES[0])
+    compiled.touch()
+    compiled.with_name("other.py").touch()
+    assert build(typed_project, "native_build.py").returncode == 0
+    assert not compiled.exists()
+
+
 @pytest.mark.parametrize(
     "broken", ["no compiler", "a type error"], ids=["without a compiler", "with a type error"]
 )
