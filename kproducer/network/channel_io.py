@@ -12,22 +12,27 @@ from __future__ import annotations
 
 import selectors
 from collections.abc import Iterable
+from contextlib import suppress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from kproducer import kernel
+from kproducer.kernel import IMPLEMENTATION
 from kproducer.network.kafka_channel import KafkaChannel
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.wakeup import Wakeup
 
-if TYPE_CHECKING or kernel.IMPLEMENTATION == "native":
-    try:
-        # Not "from the module": the import rules see compiled modules only as members of their package.
-        from kproducer.network import _native_channel_io as native
-    except ImportError:  # this platform has no epoll
-        native = None  # type: ignore[assignment]
-else:
-    native = None
+
+def _native_module() -> Any:
+    if IMPLEMENTATION == "native":
+        with suppress(ImportError):  # this platform has no epoll
+            # Not "from the module": the import rules see compiled modules only as members of their package.
+            from kproducer.network import _native_channel_io
+
+            return _native_channel_io
+    return None
+
+
+native = _native_module()
 
 #: Bits of an event, as in ``selectors``.
 READ = 1
@@ -155,7 +160,8 @@ class NativeChannelIo:
             native_socket.close()
 
     def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
-        return self._io.exchange(list(map(_SOCKET_OF, sending)), timeout_ms)
+        events: list[Event] = self._io.exchange(list(map(_SOCKET_OF, sending)), timeout_ms)
+        return events
 
     def written(self, event: Event, completed: list[NetworkSend]) -> None:
         channel, _, sent, code, _, _, _ = event
