@@ -73,7 +73,8 @@ PURE_TESTS := tests/unit/records tests/unit/accumulator tests/unit/bulk tests/un
 	tests/wire_compat/test_round_trips.py tests/spark/test_partition_writer.py tests/spark/test_batch_sink.py
 
 # Compiled modules are tested as they are installed. Tests that replace or interrupt parts of them run the sources.
-INTERPRETED_TESTS := tests/unit $(patsubst %,tests/scenarios/test_%.py,fast_send_agrees interrupted_calls sending_in_transactions)
+INTERPRETED_TESTS := tests/unit tests/spark/test_partition_writer.py \
+	$(patsubst %,tests/scenarios/test_%.py,fast_send_agrees interrupted_calls sending_in_transactions)
 
 test: test-native test-pure ## all tests with the native core, and those that depend on it also without; KPRODUCER_REQUIRE_KAFKA=1 fails without real brokers
 

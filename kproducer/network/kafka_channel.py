@@ -82,7 +82,7 @@ class KafkaChannel:
         """
         is_full = False
         while (self.sends or self.transport.wants_write) and not is_full:
-            queued = itertools.chain.from_iterable(send.buffers for send in self.sends)
+            queued = itertools.chain.from_iterable([send.buffers for send in self.sends])
             pieces = list(itertools.islice(queued, MAX_PIECES))
             written = self.transport.send(pieces) if pieces or self.transport.wants_write else 0
             is_full = written < sum(piece.nbytes for piece in pieces) or self.transport.wants_write
@@ -106,9 +106,10 @@ class KafkaChannel:
         Raises OSError if the connection broke.
         """
         try:
-            return buffer[: self.transport.receive_into(buffer)]
+            count = self.transport.receive_into(buffer)
         except BlockingIOError:
             return None
+        return buffer[:count]
 
     def close(self) -> None:
         """Close the connection and release the buffers of unfinished sends. Idempotent."""

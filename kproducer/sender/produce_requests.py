@@ -142,7 +142,8 @@ def _fields(
     message = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms)
     frame = b"".join(build_request(_PRODUCE, version, 0, client_id, message))
     length_of, end = _LENGTH_AND_END[version]
-    return frame[FRAME_START.size : len(frame) - len(length_of(0) + end)]
+    after = len(length_of(0) + end)
+    return frame[FRAME_START.size : len(frame) - after]
 
 
 @lru_cache(maxsize=1024)
@@ -152,7 +153,8 @@ def _topic_name(version: int, name: str) -> bytes:
     frame = b"".join(build_request(_PRODUCE, version, 0, None, message))
     length_of, end = _LENGTH_AND_END[version]
     before = FRAME_START.size + len(_fields(version, None, 0, 0, None) + length_of(1))
-    return frame[before : len(frame) - len(length_of(0) + end + end)]
+    after = len(length_of(0) + end + end)
+    return frame[before : len(frame) - after]
 
 
 class InFlightBatches:

@@ -1,10 +1,11 @@
-"""Compiled modules are leaves: they import only compiled modules of their own folder.
+"""The sources of compiled modules. Those in Cython import only compiled modules of their own folder.
 
 import-linter sees Python sources only; this test reads the ``import`` and ``cimport`` lines of Cython.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -59,3 +60,17 @@ def test_compiled_modules_import_nothing_from_outside_of_their_folder() -> None:
     sources += [source.with_suffix(".pxd") for source in sources if source.with_suffix(".pxd").exists()]
     found = {(source.name, module) for source in sources for module in upward_imports(source)}
     assert found == set(), "a compiled module imports Python code of this project"
+
+
+def test_no_slice_of_a_module_for_mypyc_calls_a_function() -> None:
+    """mypyc evaluates the bounds of a slice twice if what is sliced is a memoryview, for example."""
+    found = [
+        f"{source.name}: {ast.unparse(node)}"
+        for source in native_sources(ROOT).values()
+        if source.suffix == ".py"
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.Slice)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Call | ast.NamedExpr) and ast.unparse(inner).partition("(")[0] != "len"
+    ]
+    assert found == []
