@@ -45,6 +45,9 @@ _PYTHON_MODULES = {
 #: The code of all of them; the modules beside the sources only refer to it. ``__mypyc`` is added by mypyc.
 _GROUP = "kproducer._compiled"
 _SHARED = f"{_GROUP}__mypyc"
+#: Where a wheel is built, only the requirements of the build are installed, not all that these modules
+#: import; and errors in other modules are for `make types`.
+MYPY_FLAGS = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
 
 
 class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
@@ -97,15 +100,12 @@ def _mypyc_extensions() -> list[setuptools.Extension]:
     sources = [str(source) for source in _PYTHON_MODULES.values() if source.exists()]
     if not sources:
         return []
-    # The packages that these modules import need not be installed where a wheel is built, and errors in other
-    # modules are for `make types`.
-    flags = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
     os.environ["MYPYPATH"] = "generated"
     try:
         from mypyc.build import mypycify
 
         extensions = mypycify(
-            [*flags, *sources],
+            [*MYPY_FLAGS, *sources],
             opt_level="2",
             debug_level="0",
             group_name=_GROUP,

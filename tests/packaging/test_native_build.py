@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from native_build import native_sources
+from native_build import MYPY_FLAGS, native_sources
 from tests.packaging.native_sources import ROOT, stale_modules
 from tests.packaging.wheel_check import WheelError, check_contents
 
@@ -220,3 +222,26 @@ def test_the_sources_of_the_checkout_are_found() -> None:
     found = native_sources(ROOT)
     assert found["kproducer.kernel.native._batch"].suffix == ".pyx"
     assert found["kproducer.sender.sender"].suffix == ".py"
+
+
+def test_python_modules_have_types_where_only_the_requirements_of_the_build_are_installed(
+    tmp_path: Path,
+) -> None:
+    (requirements,) = re.findall(
+        r"^requires = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+    )
+    for name in re.findall(r'"([\w-]+)', requirements):
+        for file in importlib.metadata.files(name) or []:
+            package = tmp_path / file.parts[0]
+            if len(file.parts) == 2 and file.name.startswith("__init__.py") and not package.exists():
+                package.symlink_to(Path(str(file.locate())).parent)
+    sources = [str(source) for source in native_sources(ROOT).values() if source.suffix == ".py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *MYPY_FLAGS, "--no-site-packages", "--cache-dir=/dev/null", *sources],
+        cwd=ROOT,
+        env={**os.environ, "MYPYPATH": f"generated:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
