@@ -103,6 +103,36 @@ def test_compiled_python_modules_can_be_run_as_sources(environment: dict[str, st
     assert path.endswith(".py") == (client == "interpreted")
 
 
+SECOND_INTERPRETER = """
+import sys
+import kproducer.sender.sender
+code = '''
+import sys
+sys.path = {path!r}
+import kproducer, kproducer.sender.sender as module
+print(kproducer.build_info().client, module.__file__)
+sys.stdout.flush()
+'''.format(path=sys.path)
+if sys.version_info >= (3, 13):
+    import _interpreters as interpreters
+    second = interpreters.create("legacy")
+else:
+    import _xxsubinterpreters as interpreters
+    second = interpreters.create(isolated=False)
+interpreters.run_string(second, code)
+interpreters.destroy(second)
+"""
+
+
+def test_a_second_interpreter_of_the_process_runs_the_sources() -> None:
+    """mypyc's modules would share their objects with the first one; Cython's refuse to be imported."""
+    done = run_python(SECOND_INTERPRETER, KPRODUCER_KERNEL="auto", KPRODUCER_INTERPRETED="0")
+    assert done.returncode == 0, done.stderr
+    client, path = done.stdout.split()
+    assert client == "interpreted"
+    assert path.endswith(".py")
+
+
 @pytest.mark.parametrize("missing", ["kproducer.kernel.native._batch", "kproducer_messages._native"])
 def test_a_test_run_with_an_incomplete_native_core_fails(missing: str) -> None:
     code = (
