@@ -74,7 +74,10 @@ class RecordSender:
         if config.buffer_memory < config.max_request_size:
             self.size_limit, self.size_setting = config.buffer_memory, "buffer_memory"
         self.small_size = self.size_limit - _GENEROUS_OVERHEAD_BYTES
-        self._partitioner = make_partitioner(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
+        # What the application's returns is checked.
+        self._partitioner: Any = make_partitioner(
+            config.partitioner, ignore_keys=config.partitioner_ignore_keys
+        )
         # The default partitioners are applied without a call.
         self.ignores_keys = self._partitioner is uniform_sticky_partitioner
         self.uses_default_partitioner = self.ignores_keys or self._partitioner is default_partitioner
@@ -245,10 +248,12 @@ class RecordSender:
         try:
             return self.send(*record, acknowledge, False, True)
         except Exception as error:
-            partition = -1 if record.partition is None else record.partition
-            timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
+            # The application's, of any type.
+            given: Any = record
+            partition = -1 if given.partition is None else given.partition
+            timestamp = -1 if given.timestamp_ms is None else given.timestamp_ms
             interceptors.on_acknowledgement(
-                RecordMetadata(record.topic, partition, -1, timestamp, -1, -1), error
+                RecordMetadata(given.topic, partition, -1, timestamp, -1, -1), error
             )
             raise
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import re
 import threading
 from typing import Any
 
 import pytest
 
-from kproducer import KafkaError, KafkaProducer, SerializationError
+from kproducer import InvalidArgumentError, KafkaError, KafkaProducer, SerializationError
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
@@ -265,6 +266,45 @@ def test_an_invalid_partition_from_a_partitioner_fails_only_that_send(
         error = raised
     assert error is not None
     assert producer.send().metadata().offset == 0
+
+
+class _Number:
+    """A whole number of another type than ``int``, as those of numpy are."""
+
+    def __index__(self) -> int:
+        return 0
+
+
+def test_a_partitioner_may_return_any_type_of_whole_number(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, partitioner=lambda *args: _Number())
+    assert producer.send().metadata().partition == 0
+
+
+@pytest.mark.parametrize("answer", [True, 0.0, None, "0"])
+def test_what_a_partitioner_returns_is_checked(stage: Stage, cluster: FakeCluster, answer: Any) -> None:
+    producer = stage.producer(cluster, partitioner=lambda *args: answer)
+    with pytest.raises(InvalidArgumentError, match=re.escape(f"the partitioner chose {answer!r}")):
+        producer.kafka.send("t", b"v")
+
+
+@pytest.mark.parametrize("bad", [{"topic": 5}, {"partition": "0"}, {"timestamp_ms": 0.5}])
+def test_an_interceptor_hears_of_arguments_of_the_wrong_type(
+    stage: Stage, cluster: FakeCluster, bad: dict[str, Any]
+) -> None:
+    heard: list[tuple[Any, Any]] = []
+
+    class Listener(_Recorder):
+        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+            heard.append((metadata, error))
+
+    producer = stage.producer(cluster, interceptors=(Listener(),))
+    call: dict[str, Any] = {"topic": "t", "value": b"v", **bad}
+    with pytest.raises(InvalidArgumentError) as raised:
+        producer.kafka.send(**call)
+    ((metadata, error),) = heard
+    assert error is raised.value
+    for name, value in bad.items():
+        assert getattr(metadata, name) == value
 
 
 @pytest.mark.parametrize("bad", ["topic", "value", "key", "headers", "partition", "timestamp"])
