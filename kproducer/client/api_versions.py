@@ -21,8 +21,9 @@ from kproducer_messages import ApiVersionsResponse, DecodeError
 
 from kproducer.errors import DisconnectedError, RemoteProtocolError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
+from kproducer.errors.internal_errors import CorrelationIdMismatchError
 from kproducer.protocol.registry import ApiKey, api_name, supported_api_keys, supported_versions
-from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
+from kproducer.protocol.responses import parse_response
 from kproducer.runtime.guarded_logger import GuardedLogger
 
 _log = GuardedLogger(__name__)

@@ -38,7 +38,7 @@ from kproducer.errors import (
     printable,
 )
 from kproducer.errors.broker_errors import error_for_code
-from kproducer.network.selector import IdleDisconnectError
+from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.protocol.registry import ApiKey, supported_versions
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.runtime.guarded_logger import GuardedLogger

@@ -13,8 +13,9 @@ from typing import Any
 
 from kproducer.client.client_request import ClientRequest
 from kproducer.errors import IllegalStateError, RemoteProtocolError
+from kproducer.errors.internal_errors import CorrelationIdMismatchError
 from kproducer.network.network_send import NetworkSend
-from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
+from kproducer.protocol.responses import parse_response
 from kproducer.runtime.clock import NEVER_MS
 
 #: Per connection: requests without a response that are remembered, to recognize responses to them.

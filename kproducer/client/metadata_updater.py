@@ -19,7 +19,7 @@ from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
-from kproducer.network.selector import IdleDisconnectError
+from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.protocol.registry import ApiKey, supported_versions
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.runtime.guarded_logger import GuardedLogger

@@ -36,11 +36,11 @@ from kproducer.errors import (
     RequestTimeoutError,
 )
 from kproducer.errors.broker_errors import UnsupportedVersionError
+from kproducer.errors.internal_errors import TlsListenerError
 from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, canonical_addresses
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.proxy import Proxy
 from kproducer.network.selector import Selector
-from kproducer.protocol.framing import TlsListenerError
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats

@@ -24,6 +24,7 @@ from kproducer.errors import (
     RemoteProtocolError,
     printable,
 )
+from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.network.channel_io import (
     READ,
     READ_SIZE_BYTES,
@@ -55,10 +56,6 @@ _log = GuardedLogger(__name__)
 
 #: epoll counts milliseconds in 32 bits; an idle poll per hour costs nothing.
 _MAX_WAIT_MS = 3_600_000
-
-
-class IdleDisconnectError(DisconnectedError):
-    """This client closed the connection because it was idle."""
 
 
 class Selector:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from kproducer.errors import RemoteProtocolError
+from kproducer.errors.internal_errors import TlsListenerError
 
 SIZE_PREFIX = struct.Struct(">i")
 SIZE_PREFIX_BYTES = 4
@@ -18,10 +19,6 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 
 #: TLS record types a server may open with: change cipher spec, alert, handshake, application data.
 _TLS_RECORD_TYPES = frozenset({0x14, 0x15, 0x16, 0x17})
-
-
-class TlsListenerError(RemoteProtocolError):
-    """The peer answered in TLS."""
 
 
 def parse_size_prefix(

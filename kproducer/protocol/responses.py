@@ -13,16 +13,13 @@ from typing import Any
 from kproducer_messages import DecodeError, ResponseHeader
 
 from kproducer.errors import RemoteProtocolError
+from kproducer.errors.internal_errors import CorrelationIdMismatchError
 from kproducer.protocol.registry import api_name, response_class, response_header_version
 
 _CORRELATION_ID = struct.Struct(">i")
 
 _header_version = cache(response_header_version)
 _message_class = cache(response_class)
-
-
-class CorrelationIdMismatchError(RemoteProtocolError):
-    """The response answers another request than the oldest one in flight."""
 
 
 def parse_response(

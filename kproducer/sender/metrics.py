@@ -54,7 +54,7 @@ class _Distribution:
         self.count += 1
         self.total += value
         if value > self.maximum:
-            self.maximum = value
+            self.maximum = float(value)
 
     @property
     def average(self) -> float:

@@ -6,6 +6,7 @@ import-linter sees Python sources only; this test reads the ``import`` and ``cim
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -72,5 +73,17 @@ def test_no_slice_of_a_module_for_mypyc_calls_a_function() -> None:
         if isinstance(node, ast.Slice)
         for inner in ast.walk(node)
         if isinstance(inner, ast.Call | ast.NamedExpr) and ast.unparse(inner).partition("(")[0] != "len"
+    ]
+    assert found == []
+
+
+def test_python_modules_that_are_compiled_define_no_exceptions() -> None:
+    """mypyc's subclass of an interpreted exception fails in ``copy`` and ``pickle``."""
+    names = [name for name, source in native_sources(ROOT).items() if source.suffix == ".py"]
+    found = [
+        f"{name}.{value.__name__}"
+        for name in names
+        for value in vars(importlib.import_module(name)).values()
+        if isinstance(value, type) and issubclass(value, BaseException) and value.__module__ == name
     ]
     assert found == []

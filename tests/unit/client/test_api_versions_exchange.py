@@ -13,7 +13,7 @@ from kproducer_messages import ApiVersionsResponse
 from kproducer.client.api_versions import ApiVersionsExchange, sanitized_software_text
 from kproducer.errors import BrokerError, DisconnectedError, RemoteProtocolError
 from kproducer.errors.broker_errors import InvalidRequestError, UnsupportedVersionError
-from kproducer.protocol.responses import CorrelationIdMismatchError
+from kproducer.errors.internal_errors import CorrelationIdMismatchError
 from tests.support.units.client_harness import api_versions_response
 
 UNSUPPORTED = 35

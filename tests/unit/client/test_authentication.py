@@ -18,7 +18,7 @@ from kproducer.errors import (
     RequestTimeoutError,
 )
 from kproducer.errors.broker_errors import SaslAuthenticationFailedError, UnsupportedVersionError
-from kproducer.network.selector import IdleDisconnectError
+from kproducer.errors.internal_errors import IdleDisconnectError
 from tests.support.units.client_harness import NODES, Harness, api_versions_response
 from tests.support.units.mock_selector import SentRequest
 

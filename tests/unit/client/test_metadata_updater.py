@@ -21,8 +21,8 @@ from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, DisconnectedError, NetworkError
 from kproducer.errors.broker_errors import UnsupportedVersionError
+from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.network.host_resolver import ResolvedAddress
-from kproducer.network.selector import IdleDisconnectError
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock

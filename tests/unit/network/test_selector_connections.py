@@ -13,8 +13,9 @@ import pytest
 
 import kproducer.network.selector as selector_module
 from kproducer.errors import DisconnectedError, IllegalStateError, NetworkError
+from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.network.network_send import NetworkSend
-from kproducer.network.selector import IdleDisconnectError, Selector
+from kproducer.network.selector import Selector
 from kproducer.network.transport_layer import TransportLayer
 from tests.support.loopback import HOST, Listener, closed_port, frame, open_descriptors, poll_until
 from tests.support.manual_clock import ManualClock

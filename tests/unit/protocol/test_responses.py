@@ -6,6 +6,7 @@ import pytest
 from kproducer_messages import ApiVersionsResponse, MetadataResponse, ProduceResponse, ResponseHeader
 
 from kproducer.errors import LocalProtocolError, RemoteProtocolError
+from kproducer.errors.internal_errors import CorrelationIdMismatchError
 from kproducer.protocol.registry import (
     ApiKey,
     VersionRange,
@@ -15,7 +16,7 @@ from kproducer.protocol.registry import (
     supported_api_keys,
     supported_versions,
 )
-from kproducer.protocol.responses import CorrelationIdMismatchError, parse_response
+from kproducer.protocol.responses import parse_response
 
 
 def payload(message, api_key, version, correlation_id=5):
