@@ -7,6 +7,8 @@ import time
 import pytest
 
 from kproducer import KafkaError
+from kproducer.network import selector
+from kproducer.network.channel_io import PortableChannelIo
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
@@ -24,6 +26,15 @@ def test_offsets_are_base_plus_index_and_order_is_kept(stage: Stage) -> None:
         mine = [s for s in sent if s.metadata().partition == partition]
         assert [s.metadata().offset for s in mine] == list(range(50))
         assert [r.value for r in cluster.records("t", partition)] == [s.value for s in mine]
+
+
+def test_records_are_delivered_where_no_socket_module_was_compiled(
+    stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on platforms without epoll."""
+    monkeypatch.setattr(selector, "PlaintextChannelIo", PortableChannelIo)
+    producer = stage.producer(cluster, max_block_ms=5000)
+    assert producer.send().metadata().offset == 0
 
 
 def test_result_carries_sizes_and_the_records_own_time(stage: Stage, cluster: FakeCluster) -> None:
