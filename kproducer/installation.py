@@ -1,22 +1,28 @@
-"""The installed version and the kernel in use, for bug reports and to check a deployment."""
+"""The installed version and the kernel in use: for bug reports, to check a deployment, and for a warning.
+
+Source trees and installations without a compiler run the same code as Python, at a fraction of the speed.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
 import platform
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from attrs import frozen
 
 from kproducer import kernel
+from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.source_finder import IS_INTERPRETED
 from kproducer.types import VERSION
 
 _PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer.runtime", "kproducer_messages")
 #: The code of the Python modules that mypyc compiles: all of them, or none.
 _CLIENT = "kproducer._compiled__mypyc"
+_log = GuardedLogger(__name__)
 
 
 @frozen
@@ -60,6 +66,40 @@ def build_info() -> BuildInfo:
         missing_modules=tuple(missing),
         python=f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}",
         crc32c_is_hardware=_crc32c_is_hardware(),
+    )
+
+
+@cache
+def warn_without_native_core() -> None:
+    """Warn, once per process, that a producer runs Python code although nobody has requested that."""
+    if os.environ.get("KPRODUCER_KERNEL") == "pure":
+        return
+    if kernel.IMPLEMENTATION == "pure":
+        what, module, variable = "the native core", "kproducer.kernel.native.twin", "KPRODUCER_KERNEL=pure"
+    elif not IS_INTERPRETED:
+        what, module, variable = "a part of the native core", _CLIENT, "KPRODUCER_INTERPRETED=1"
+    else:
+        return
+    try:
+        importlib.import_module(module)
+        reason = "it was compiled after this process had started"
+    except Exception as error:  # see build_info
+        reason = str(error)
+    root = Path(__file__).parents[1]
+    if (root / "native_build.py").exists():
+        remedy = (
+            f"kproducer was imported from its source tree {root}: run `make native` there, or start Python"
+            " elsewhere to use an installed kproducer"
+        )
+    else:
+        remedy = "install kproducer again on a machine that has a C compiler and Python's headers"
+    _log.warning(
+        "This process uses slower Python code instead of %s (%s). To fix this: %s. With %s this is intended,"
+        " and not logged",
+        what,
+        reason,
+        remedy,
+        variable,
     )
 
 

@@ -20,6 +20,7 @@ import os
 import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
@@ -31,9 +32,10 @@ from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import Outcome, ProducerClosedError
 from kproducer.errors.suggestions import PRODUCER_METHODS, no_such_attribute
-from kproducer.kernel import FastSend, fast_send
+from kproducer.kernel import IMPLEMENTATION, FastSend, fast_send
 from kproducer.runtime.arguments import HeadersInput
 from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
+from kproducer.runtime.source_finder import IS_INTERPRETED
 from kproducer.sender.metrics import ProducerMetrics
 from kproducer.sending.interceptors import ProducerInterceptors
 from kproducer.sending.record_sender import RecordSender
@@ -114,6 +116,11 @@ class KafkaProducer:
         self._transactions = TransactionCalls(self._lifecycle)
         self._record_sender = RecordSender(self._lifecycle, interceptors, self._fast_send)
         self._lifecycle.start()
+        if IMPLEMENTATION == "pure" or (isinstance(RecordSender.send, FunctionType) and not IS_INTERPRETED):
+            # Imported here, because with the native core no producer needs it.
+            from kproducer.installation import warn_without_native_core
+
+            warn_without_native_core()
         finalizer = weakref.finalize(self, self._lifecycle.finish_collected)
         # At interpreter exit, process_lifecycle closes the producer.
         finalizer.atexit = False

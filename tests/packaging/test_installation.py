@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +17,10 @@ from kproducer import kernel
 from kproducer.runtime import threads
 
 
-def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=60,
@@ -143,3 +146,64 @@ def test_a_test_run_with_an_incomplete_native_core_fails(missing: str) -> None:
     assert done.returncode != 0
     assert missing.rpartition(".")[2] in done.stdout + done.stderr
     assert "passed" not in done.stdout
+
+
+#: Two producers in one process.
+START_TWO_PRODUCERS = (
+    "import kproducer\n"
+    "for number in range(2): kproducer.KafkaProducer('127.0.0.1:1').close(0)\n"
+    "print(kproducer.__file__)"
+)
+NOT_COMPILED = {"KPRODUCER_KERNEL": "auto", "KPRODUCER_INTERPRETED": "0"}
+
+
+@pytest.fixture(scope="module")
+def not_compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a copy of the package that has no compiled modules."""
+    folder = tmp_path_factory.mktemp("not_compiled")
+    sources = Path(__file__).parents[2] / "kproducer"
+    shutil.copytree(sources, folder / "kproducer", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    return folder
+
+
+def test_a_producer_that_starts_in_an_uncompiled_source_tree_warns_once(
+    not_compiled: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kproducer").symlink_to(not_compiled / "kproducer")
+    (tmp_path / "native_build.py").touch()
+    done = run_python(START_TWO_PRODUCERS, tmp_path, **NOT_COMPILED)
+    assert done.stdout.startswith(str(tmp_path)), "the current directory hides the installed package"
+    assert done.stderr.count("native core") == 1
+    assert "'_append'" in done.stderr, "the module that cannot be imported"
+    assert f"source tree {tmp_path}: run `make native` there, or start Python elsewhere" in done.stderr
+
+
+def test_a_producer_of_an_installation_without_native_core_warns_once(not_compiled: Path) -> None:
+    done = run_python(START_TWO_PRODUCERS, not_compiled, **NOT_COMPILED)
+    assert done.stderr.count("native core") == 1
+    assert "C compiler" in done.stderr
+    assert "make native" not in done.stderr
+
+
+def test_a_producer_warns_if_only_its_client_is_not_compiled() -> None:
+    # As if mypyc had failed: the kernel is compiled, the Python modules are not.
+    interpret = (
+        "import sys\n"
+        "from kproducer.runtime.source_finder import SourceFinder\n"
+        "sys.meta_path.insert(0, SourceFinder)\n"
+        "sys.modules['kproducer._compiled__mypyc'] = None\n"
+    )
+    done = run_python(interpret + START_TWO_PRODUCERS, KPRODUCER_KERNEL="native", KPRODUCER_INTERPRETED="0")
+    assert done.stderr.count("native core") == 1
+    assert "kproducer._compiled__mypyc" in done.stderr
+    assert "KPRODUCER_INTERPRETED=1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "requested",
+    [{"KPRODUCER_KERNEL": "pure"}, {"KPRODUCER_KERNEL": "native", "KPRODUCER_INTERPRETED": "1"}],
+)
+def test_a_producer_without_native_core_is_silent_if_that_was_requested(requested: dict[str, str]) -> None:
+    done = run_python(START_TWO_PRODUCERS, **{**NOT_COMPILED, **requested})
+    assert done.returncode == 0, done.stderr
+    assert "native core" not in done.stderr
