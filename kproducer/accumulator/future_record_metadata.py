@@ -21,10 +21,9 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError
-from concurrent.futures import TimeoutError as FuturesTimeoutError
 from typing import TYPE_CHECKING, Any
 
-from kproducer.errors import IllegalStateError, KafkaError
+from kproducer.errors import IllegalStateError, KafkaError, ResultTimeoutError
 from kproducer.errors.suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, fast_done, fast_exception, fast_result
 from kproducer.runtime.arguments import checked_timeout_s
@@ -39,16 +38,6 @@ DeliveryCallback = Callable[[RecordMetadata, "KafkaError | None"], object]
 
 _PENDING = "PENDING"
 _FINISHED = "FINISHED"
-
-
-if issubclass(FuturesTimeoutError, TimeoutError):
-    ResultTimeoutError: type[Exception] = TimeoutError
-else:  # Python 3.10: two classes; callers may catch either
-
-    class _BothTimeoutsError(FuturesTimeoutError, TimeoutError):
-        pass
-
-    ResultTimeoutError = _BothTimeoutsError
 
 
 class _FutureWaiters:
@@ -328,7 +317,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 
         Raises:
             KafkaError: the record was not delivered; ``error.outcome`` says what is known.
-            TimeoutError: not known within ``timeout``; the record may still be delivered.
+            ResultTimeoutError: not known within ``timeout``; the record may still be delivered.
             IllegalStateError: not known yet, and called without ``timeout`` on the I/O thread, as in a
                 delivery callback: it would deadlock, because it waits for the thread it runs on.
         """

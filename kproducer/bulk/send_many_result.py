@@ -14,13 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from kproducer.accumulator.future_record_metadata import (
-    FutureRecordMetadata,
-    ProduceRequestResult,
-    ResultTimeoutError,
-)
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer.bulk.record_locations import RecordLocations
-from kproducer.errors import IllegalStateError, KafkaError, SendManyError
+from kproducer.errors import IllegalStateError, KafkaError, ResultTimeoutError, SendManyError
 from kproducer.errors.suggestions import SEND_MANY_RESULT_METHODS, no_such_attribute
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock
@@ -131,7 +127,7 @@ class SendManyResult:
 
         Raises:
             SendManyError: records failed; has their number and the first error. ``failures`` has all.
-            TimeoutError: not all outcomes known within ``timeout``; the records may still be delivered.
+            ResultTimeoutError: not all outcomes known within ``timeout``; the records may still be delivered.
             IllegalStateError, InvalidArgumentError: as for ``wait``.
         """
         error = self.exception(timeout)
@@ -163,7 +159,7 @@ class SendManyResult:
         ``error.outcome`` says what is known of the record. Records of one batch share an error.
 
         Raises:
-            TimeoutError, IllegalStateError, InvalidArgumentError: as for ``result``.
+            ResultTimeoutError, IllegalStateError, InvalidArgumentError: as for ``result``.
         """
         self._await_all(timeout)
         failed = {
@@ -184,7 +180,7 @@ class SendManyResult:
         (acks=0).
 
         Raises:
-            TimeoutError, IllegalStateError, InvalidArgumentError: as for ``result``.
+            ResultTimeoutError, IllegalStateError, InvalidArgumentError: as for ``result``.
         """
         self._await_all(timeout)
         locations = self._locations

@@ -29,6 +29,7 @@
     |   |-- BufferExhaustedError
     |   |-- RequestTimeoutError      (a RetriableError too)
     |   |-- DeliveryTimeoutError
+    |   |-- ResultTimeoutError       wait again: the record may still be delivered
     |   `-- CloseTimeoutError
     `-- BrokerError                  a broker's error code (kproducer.errors.broker_errors)
 
@@ -39,10 +40,16 @@ Source of the retriable and invalid-metadata flags: Apache Kafka's ``Errors`` ta
 from __future__ import annotations
 
 import enum
+import sys
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+if sys.version_info >= (3, 11):
+    _FuturesTimeoutError = TimeoutError
+else:
+    from concurrent.futures import TimeoutError as _FuturesTimeoutError
 
 
 def printable(text: str) -> str:
@@ -227,6 +234,15 @@ class RequestTimeoutError(KafkaTimeoutError, RetriableError):
 
 class DeliveryTimeoutError(KafkaTimeoutError):
     """A record was not acknowledged within ``delivery_timeout_ms``."""
+
+
+class ResultTimeoutError(KafkaTimeoutError, _FuturesTimeoutError):
+    """The outcome was not known within the ``timeout`` of ``result()``; the record may still be delivered.
+
+    Also a ``concurrent.futures.TimeoutError``, which on Python 3.10 is not the built-in ``TimeoutError``.
+    """
+
+    outcome = Outcome.UNKNOWN
 
 
 class CloseTimeoutError(KafkaTimeoutError):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
-from kproducer.errors import KafkaError, ProducerClosedError
+from kproducer.errors import KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
 from kproducer.kernel import Deliveries
 from kproducer.types import RecordMetadata, TopicPartition
 
@@ -104,10 +104,12 @@ def test_only_the_first_outcome_counts() -> None:
 
 def test_result_times_out_and_can_be_asked_again() -> None:
     result, futures = make()
-    with pytest.raises(concurrent.futures.TimeoutError, match="may still be delivered"):
-        futures[0].result(timeout=0.001)
-    with pytest.raises(TimeoutError):
-        futures[0].exception(timeout=0)
+    for call in (futures[0].result, futures[0].get, futures[0].exception):
+        with pytest.raises(KafkaTimeoutError, match="may still be delivered") as raised:
+            call(timeout=0.001)
+        assert isinstance(raised.value, TimeoutError)
+        assert isinstance(raised.value, concurrent.futures.TimeoutError), "on Python 3.10 another class"
+        assert raised.value.outcome is Outcome.UNKNOWN
     finish(result)
     assert futures[0].result(timeout=0).offset == 100
 

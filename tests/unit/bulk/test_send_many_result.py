@@ -22,6 +22,7 @@ from kproducer.errors import (
     IllegalStateError,
     InvalidArgumentError,
     KafkaError,
+    KafkaTimeoutError,
     Outcome,
     ProducerClosedError,
     SendManyError,
@@ -195,7 +196,7 @@ def test_time_out() -> None:
     batch_result = batch()
     result = make([(batch_result, 0), (batch_result, 1)])
     for call in (result.result, result.exception, result.failures, result.offsets):
-        with pytest.raises(TimeoutError, match=r"2 of 2 records for topic 'topic' were neither"):
+        with pytest.raises(KafkaTimeoutError, match=r"2 of 2 records for topic 'topic' were neither"):
             call(0)
         with pytest.raises(concurrent.futures.TimeoutError):
             call(0)
