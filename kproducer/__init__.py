@@ -20,6 +20,7 @@ from kproducer.serializers import (
     UuidSerializer as UuidSerializer,
 )
 from kproducer.types import (
+    VERSION as _VERSION,
     Node as Node,
     PartitionInfo as PartitionInfo,
     RecordMetadata as RecordMetadata,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
         OffsetAndMetadata as OffsetAndMetadata,
         PreparedTransaction as PreparedTransaction,
     )
+
+__version__ = _VERSION
 
 #: Imported on first use: the processes in which Spark plans and commits each write need settings
 #: and errors only, those in which it finds the format not even these, and they start much sooner

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from attrs import frozen
+from attrs import field, frozen
 
 from kproducer import kernel
 from kproducer.runtime.guarded_logger import GuardedLogger
@@ -27,7 +27,7 @@ _log = GuardedLogger(__name__)
 
 @frozen
 class BuildInfo:
-    """The result of ``build_info()``."""
+    """The result of ``build_info()``. ``print()`` shows it in several lines."""
 
     #: Version of the package.
     version: str
@@ -38,13 +38,25 @@ class BuildInfo:
     #: Whether the client around the kernel is ``compiled`` or ``interpreted``.
     client: str
     #: Compiled modules that can be imported, sorted.
-    native_modules: tuple[str, ...]
+    native_modules: tuple[str, ...] = field(repr=False)
     #: Compiled modules that cannot be imported, each with its import error; empty if all can be.
     missing_modules: tuple[str, ...]
     #: Implementation, version and machine, such as ``CPython 3.13.0 x86_64``.
     python: str
     #: Whether the checksum of batches uses processor instructions.
     crc32c_is_hardware: bool
+
+    def __str__(self) -> str:
+        checksum = "uses" if self.crc32c_is_hardware else "computed without"
+        missing = f", {len(self.missing_modules)} missing" if self.missing_modules else ""
+        lines = [
+            f"kproducer {self.version}, {self.python}",
+            f"kernel: {self.kernel} ({self.reason})",
+            f"client: {self.client}",
+            f"checksum: {checksum} processor instructions",
+            f"compiled modules: {len(self.native_modules)} usable{missing}",
+        ]
+        return "\n".join([*lines, *(f"  {module}" for module in self.missing_modules)])
 
 
 def build_info() -> BuildInfo:

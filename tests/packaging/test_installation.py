@@ -38,6 +38,35 @@ def test_build_info_describes_the_installation() -> None:
     assert list(info.native_modules) == sorted(info.native_modules)
 
 
+def test_the_version_is_a_module_attribute() -> None:
+    assert kproducer.__version__ == version("kproducer")
+
+
+def test_build_info_prints_one_fact_per_line() -> None:
+    info = kproducer.BuildInfo(
+        version="1.2.3",
+        kernel="pure",
+        reason="the native core is not complete",
+        client="interpreted",
+        native_modules=("kproducer.a", "kproducer.b"),
+        missing_modules=("kproducer.c: No module named 'c'", "kproducer.d: wrong Python"),
+        python="CPython 3.13.0 x86_64",
+        crc32c_is_hardware=False,
+    )
+    assert str(info).splitlines() == [
+        "kproducer 1.2.3, CPython 3.13.0 x86_64",
+        "kernel: pure (the native core is not complete)",
+        "client: interpreted",
+        "checksum: computed without processor instructions",
+        "compiled modules: 2 usable, 2 missing",
+        "  kproducer.c: No module named 'c'",
+        "  kproducer.d: wrong Python",
+    ]
+    assert len(repr(kproducer.build_info())) < 600
+    assert "kernel='pure'" in repr(info)
+    assert "kproducer.d: wrong Python" in repr(info)
+
+
 def test_the_checksum_uses_processor_instructions() -> None:
     crc32c = pytest.importorskip("crc32c")
     assert kproducer.build_info().crc32c_is_hardware == bool(crc32c.hardware_based)
