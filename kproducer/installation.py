@@ -131,7 +131,8 @@ def _reason(missing: list[str]) -> str:
         return f"KPRODUCER_KERNEL={wanted}"
     if kernel.IMPLEMENTATION == "native":
         return "all compiled modules are installed"
-    return f"the native core is not complete: {'; '.join(missing)}"
+    count = f"{len(missing)} module{'s' if len(missing) > 1 else ''}"
+    return f"the native core is not complete: {count} cannot be imported"
 
 
 def _crc32c_is_hardware() -> bool:

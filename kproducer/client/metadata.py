@@ -17,6 +17,7 @@ from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.client.snapshot_merger import (
     INVALID_TOPIC_CODE,
     TOPIC_AUTHORIZATION_FAILED_CODE,
+    UNKNOWN_TOPIC_OR_PARTITION_CODE,
     SnapshotMerger,
 )
 from kproducer.config.producer_config import ProducerConfig
@@ -29,13 +30,16 @@ from kproducer.errors import (
     printable,
 )
 from kproducer.runtime.clock import ExponentialBackoff
-from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
 from kproducer.types import Node, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer_messages import MetadataResponse
 
 _log = GuardedLogger(__name__)
+
+#: A topic that does not exist is requested about every second: one warning in this time.
+_QUIET_MS = 60_000
 
 #: Before this version the leader epochs of a broker could go backwards (KAFKA-12257).
 FIRST_VERSION_WITH_RELIABLE_LEADER_EPOCHS = 9
@@ -103,6 +107,7 @@ class Metadata:
         self._equivalent_backoff_ms = 0
         self._bootstrap_addresses: tuple[tuple[str, int], ...] = ()
         self._merger = SnapshotMerger()
+        self._missing_topics = LogRepeats(_QUIET_MS)
         self._fatal_error: KafkaError | None = None
         self._fatal_count = 0
         self._last_fatal_error: KafkaError | None = None
@@ -124,6 +129,17 @@ class Metadata:
         """The error of this topic in the latest response that mentioned it, if any."""
         with self._lock:
             return self._merger.topic_errors.get(topic)
+
+    def missing_topic_suffix(self, topic: str, now_ms: int) -> str | None:
+        """If the brokers say that this topic does not exist, the end of the warning about it.
+
+        ``None``: they do not, or a warning was logged a short time ago.
+        """
+        with self._lock:
+            error = self._merger.topic_errors.get(topic)
+            if error is None or error.code != UNKNOWN_TOPIC_OR_PARTITION_CODE:
+                return None
+            return self._missing_topics.suffix(topic, now_ms)
 
     def maybe_throw_topic_error(self, topic: str) -> None:
         """Raise a pending fatal error, or the topic's error if another request cannot help.

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from kproducer.errors import InvalidArgumentError, MetadataTimeoutError
 from kproducer.errors.broker_errors import InvalidTopicError
 from kproducer.runtime.arguments import topic_mistake
+from kproducer.runtime.guarded_logger import GuardedLogger
 
 if TYPE_CHECKING:
     from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.engine.producer_engine import ProducerEngine
+
+_log = GuardedLogger(__name__)
 
 
 def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> MetadataSnapshot:
@@ -55,6 +58,16 @@ def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> Me
             raise _timeout(engine, topic, partition) from None
         metadata.maybe_throw_topic_error(topic)
         now_ms = engine.clock.monotonic_ms()
+        suffix = metadata.missing_topic_suffix(topic, now_ms)
+        if suffix is not None:
+            _log.warning(
+                "Topic %r does not exist; waiting for it for up to max_block_ms=%d. Unless the brokers are"
+                " creating it at this moment (auto.create.topics.enable), correct the name or create the"
+                " topic%s",
+                topic,
+                engine.config.max_block_ms,
+                suffix,
+            )
 
 
 def _timeout(engine: ProducerEngine, topic: str, partition: int | None) -> MetadataTimeoutError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 
 import pytest
@@ -13,6 +14,7 @@ from tests.fakebroker import Close, FakeCluster, Reply, RequestContext, faults
 from tests.fakebroker.key00_produce import Refusal
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
+from tests.support.waiting import wait_until
 
 PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
 
@@ -43,6 +45,37 @@ def test_a_topic_that_appears_in_time_is_used(stage: Stage, cluster: FakeCluster
     cluster.create_topic("late")
     caller.join(PATIENCE_S)
     assert outcome == [0]
+
+
+def test_waiting_for_a_topic_that_does_not_exist_is_logged_at_the_first_response(
+    stage: Stage, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = stage.producer(cluster)
+    senders = [threading.Thread(target=lambda: producer.send("missing").metadata()) for _ in range(2)]
+    with caplog.at_level(logging.WARNING, "kproducer"):
+        for sender in senders:
+            sender.start()
+        wait_until(lambda: "missing" in caplog.text)
+        cluster.wait_for_requests(METADATA, 4)
+        cluster.create_topic("missing")
+        for sender in senders:
+            sender.join(PATIENCE_S)
+    [warning] = [record.getMessage() for record in caplog.records if "missing" in record.getMessage()]
+    assert warning.startswith("Topic 'missing' does not exist")
+    assert "auto.create.topics.enable" in warning
+    assert f"max_block_ms={producer.kafka.config.max_block_ms}" in warning
+
+
+def test_waiting_for_a_partition_or_without_permission_is_not_logged_as_a_missing_topic(
+    stage: Stage, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = stage.producer(cluster, max_block_ms=300)
+    cluster.create_topic("electing")
+    cluster.metadata_errors["electing"] = 5
+    with caplog.at_level(logging.WARNING, "kproducer"):
+        producer.failing_send("electing")
+        producer.failing_send("t", partition=7)
+    assert "does not exist" not in caplog.text
 
 
 @pytest.mark.parametrize("first_error", [0, 3, 5])
