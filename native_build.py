@@ -59,7 +59,7 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         self._broken: list[str] = []
 
     def finalize_options(self) -> None:
-        # The list in pyproject.toml names one module, so that wheels are marked as platform-specific.
+        # The list in pyproject.toml names one module, so that setuptools runs this command.
         found = _extensions()
         self.distribution.ext_modules = found or self.distribution.ext_modules
         super().finalize_options()

@@ -29,8 +29,13 @@ def project(tmp_path: Path) -> Path:
     (package / "__init__.py").touch()
     (package / "_answer.pyx").write_text("# cython: language_level=3\ndef answer():\n    return 42\n")
     (tmp_path / "kproducer" / "__init__.py").touch()
-    (tmp_path / "native_build.py").write_text((ROOT / "native_build.py").read_text())
-    configuration = "[tool.setuptools.cmdclass]\nbuild_ext = 'native_build.NativeBuild'\n"
+    for name in ("native_build.py", "build_commands.py"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    configuration = (
+        "[tool.setuptools.cmdclass]\n"
+        "build_ext = 'native_build.NativeBuild'\n"
+        "bdist_wheel = 'build_commands.TaggedWheel'\n"
+    )
     one = "[[tool.setuptools.ext-modules]]\nname = 'kproducer.inner._answer'\nsources = ['_answer.pyx']\n"
     (tmp_path / "pyproject.toml").write_text(SOURCES + configuration + one)
     return tmp_path
@@ -95,6 +100,55 @@ def test_without_a_compiler_the_build_continues(project: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "kproducer.inner._answer is left out" in done.stdout + done.stderr
     assert answer(project) == ""
+
+
+def tag_of_wheel(project: Path, **environment: str) -> str:
+    """Build a wheel as pip does, and return its tag: of its name, which must be that of its metadata."""
+    code = "from setuptools import build_meta; build_meta.build_wheel('dist')"
+    done = build(project, "-c", code, KPRODUCER_REQUIRE_NATIVE="0", **environment)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (project / "dist").glob("*.whl")
+    name, version, tag = wheel.stem.split("-", 2)
+    with zipfile.ZipFile(wheel) as archive:
+        lines = archive.read(f"{name}-{version}.dist-info/WHEEL").decode().splitlines()
+    assert f"Tag: {tag}" in lines
+    assert f"Root-Is-Purelib: {str(tag.endswith('any')).lower()}" in lines
+    return tag
+
+
+def test_a_wheel_with_compiled_modules_is_for_one_platform(project: Path) -> None:
+    tag = tag_of_wheel(project)
+    assert tag.startswith(f"cp{sys.version_info.major}{sys.version_info.minor}-cp")
+    assert not tag.endswith("any")
+
+
+@pytest.mark.parametrize(
+    "environment", [{"CC": "false"}, {"KPRODUCER_NATIVE": "0"}], ids=["no compiler", "compiled by the caller"]
+)
+def test_a_wheel_without_compiled_modules_is_for_every_platform(
+    project: Path, environment: dict[str, str]
+) -> None:
+    assert tag_of_wheel(project, **environment) == "py3-none-any"
+
+
+@pytest.mark.parametrize("interpreter", ["PyPy", "CPython without GIL"])
+def test_an_interpreter_without_native_core_gets_a_wheel_for_every_platform(
+    project: Path, interpreter: str
+) -> None:
+    pretend = {
+        "PyPy": "platform.python_implementation = lambda: 'PyPy'\n",
+        "CPython without GIL": "sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1\n",
+    }
+    source = project / "native_build.py"
+    start = "class NativeBuild("
+    source.write_text(source.read_text().replace(start, f"{pretend[interpreter]}\n\n{start}"))
+    assert tag_of_wheel(project) == "py3-none-any"
+
+
+def test_a_module_left_by_an_earlier_build_keeps_the_wheel_on_its_platform(project: Path) -> None:
+    native = tag_of_wheel(project)
+    (project / "dist" / f"sample-1-{native}.whl").unlink()
+    assert tag_of_wheel(project, KPRODUCER_NATIVE="0") == native
 
 
 @pytest.fixture
