@@ -1,0 +1,75 @@
+"""The metadata of a distribution: who, where, under which license, and a description whose links work."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+from build_commands import absolute_links
+from tests.packaging.native_sources import ROOT
+
+SOURCE = "https://example.com/us/sample"
+
+
+@pytest.fixture(scope="module")
+def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
+    """The metadata of this checkout, built as for a wheel."""
+    folder = tmp_path_factory.mktemp("metadata")
+    code = "import setuptools; setuptools.setup()"
+    subprocess.run(
+        [sys.executable, "-c", code, "-q", "egg_info", "--egg-base", folder, "dist_info", "-o", folder],
+        cwd=ROOT,
+        env={**os.environ, "KPRODUCER_NATIVE": "0"},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (path,) = folder.glob("*.dist-info/METADATA")
+    return message_from_bytes(path.read_bytes())
+
+
+def test_metadata_names_authors_license_and_addresses(metadata: Message) -> None:
+    assert metadata["Author"]
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert "kafka" in metadata["Keywords"]
+    urls = dict(line.split(", ", 1) for line in metadata.get_all("Project-URL", []))
+    assert urls.keys() == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    assert all(url.startswith(urls["Source"]) for url in urls.values())
+
+
+def test_links_of_the_description_are_absolute_and_point_to_files_of_the_release(metadata: Message) -> None:
+    description = metadata.get_payload()
+    assert isinstance(description, str)
+    assert re.findall(r"\]\((?!https?://)[^)]*\)", description) == []
+    release = f"/blob/v{metadata['Version']}/"
+    paths = re.findall(rf"{release}([^)#]+)", description)
+    assert "docs/security.md" in paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        ("[a](docs/a.md)", f"[a]({SOURCE}/blob/v1/docs/a.md)"),
+        ("[a](a.md#part), [b](b.md)", f"[a]({SOURCE}/blob/v1/a.md#part), [b]({SOURCE}/blob/v1/b.md)"),
+        ("![plot](docs/plot.svg)", f"![plot]({SOURCE}/raw/v1/docs/plot.svg)"),
+        ("[part](#part)", f"[part]({SOURCE}/blob/v1/README.md#part)"),
+        ("[a](https://example.org/a)", "[a](https://example.org/a)"),
+        ("[us](mailto:us@example.org)", "[us](mailto:us@example.org)"),
+        ("`records[0](argument, other)`", "`records[0](argument, other)`"),
+    ],
+)
+def test_relative_links_become_absolute(markdown: str, expected: str) -> None:
+    assert absolute_links(markdown, SOURCE, "v1") == expected
+
+
+def test_the_readme_itself_keeps_relative_links() -> None:
+    assert "](docs/security.md)" in Path(ROOT, "README.md").read_text(encoding="utf-8")
