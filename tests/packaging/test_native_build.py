@@ -102,12 +102,18 @@ def test_without_a_compiler_the_build_continues(project: Path) -> None:
     assert answer(project) == ""
 
 
-def tag_of_wheel(project: Path, **environment: str) -> str:
-    """Build a wheel as pip does, and return its tag: of its name, which must be that of its metadata."""
+def built_wheel(project: Path, **environment: str) -> Path:
+    """Build a wheel as pip does."""
     code = "from setuptools import build_meta; build_meta.build_wheel('dist')"
     done = build(project, "-c", code, KPRODUCER_REQUIRE_NATIVE="0", **environment)
     assert done.returncode == 0, done.stderr
     (wheel,) = (project / "dist").glob("*.whl")
+    return wheel
+
+
+def tag_of_wheel(project: Path, **environment: str) -> str:
+    """Build a wheel and return the tag of its name, which must be that of its metadata."""
+    wheel = built_wheel(project, **environment)
     name, version, tag = wheel.stem.split("-", 2)
     with zipfile.ZipFile(wheel) as archive:
         lines = archive.read(f"{name}-{version}.dist-info/WHEEL").decode().splitlines()
@@ -149,6 +155,29 @@ def test_a_module_left_by_an_earlier_build_keeps_the_wheel_on_its_platform(proje
     native = tag_of_wheel(project)
     (project / "dist" / f"sample-1-{native}.whl").unlink()
     assert tag_of_wheel(project, KPRODUCER_NATIVE="0") == native
+
+
+#: The section of an ELF file with the names of its functions. Compiled modules keep only what they export.
+SYMBOLS = b".symtab"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the options are those of GNU's linker")
+@pytest.mark.parametrize(("flags", "stripped"), [("-O0", True), ("-O0 -g0", True), ("-O0 -g", False)])
+def test_modules_of_a_wheel_have_symbols_only_for_debugging(
+    typed_project: Path, flags: str, stripped: bool
+) -> None:
+    with zipfile.ZipFile(built_wheel(typed_project, CFLAGS=flags)) as archive:
+        modules = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
+    assert {name for name, content in modules.items() if SYMBOLS not in content} == (
+        set(modules) if stripped else set()
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the options are those of GNU's linker")
+def test_modules_of_a_checkout_have_symbols_for_profilers(project: Path) -> None:
+    assert build(project, "native_build.py").returncode == 0
+    (module,) = project.glob("kproducer/inner/*.so")
+    assert SYMBOLS in module.read_bytes()
 
 
 @pytest.fixture
