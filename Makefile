@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kerberos native generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench bench-secured performance wheel sanitize clean
+.PHONY: help setup kerberos native generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench bench-secured performance wheel wheels sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -125,6 +125,13 @@ wheel: $(VENV)/.installed ## build a wheel with the native core into dist/, and 
 	$(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
 	$(if $(WHEEL_CFLAGS),CFLAGS=$(WHEEL_CFLAGS)) KPRODUCER_REQUIRE_NATIVE=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
 	$(PY) -m tests.packaging.wheel_check dist/*.whl
+
+# Without containers, so also where cibuildwheel (.github/workflows/release.yml) cannot run.
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.14
+wheels: $(VENV)/.installed ## build wheels for manylinux and musllinux with zig's C compiler into dist/ (PYTHONS=python3.10 ...)
+	rm -rf dist
+	KPRODUCER_NATIVE=0 $(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
+	$(PY) build_wheels.py dist/*.tar.gz $(PYTHONS)
 
 SANITIZERS     := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Sanitizers keep freed memory for a while, so memory limits do not hold.
