@@ -76,7 +76,10 @@ def test_a_wheel_contains_the_source_at_its_top_level(tmp_path):
     # A copy is built: building leaves files behind.
     for name in ("kproducer", "generated"):
         shutil.copytree(ROOT / name, tmp_path / "project" / name, ignore=ignored)
-    for path in (ROOT / name for name in ("pyproject.toml", "native_build.py", "LICENSE", "README.md")):
+    for path in (
+        ROOT / name
+        for name in ("pyproject.toml", "build_commands.py", "native_build.py", "LICENSE", "README.md")
+    ):
         if path.exists():
             shutil.copy(path, tmp_path / "project")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
