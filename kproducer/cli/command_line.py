@@ -1,0 +1,20 @@
+"""The command ``kproducer`` with its subcommands."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from kproducer.cli.produce import produce
+from kproducer.types import VERSION
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="kproducer")
+def command_line() -> None:
+    """Send records to Apache Kafka."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+
+
+command_line.add_command(produce)

@@ -1,0 +1,87 @@
+"""The options with which every command is told the cluster and the settings of its producer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.config.properties_file import read_properties
+from kproducer.errors import ConfigError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def connection_options(command: _Command) -> _Command:
+    """Add the options whose values ``producer_config`` takes."""
+    for option in (
+        click.option(
+            "-X", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, by Kafka's name."
+        ),
+        click.option("-F", "kcat_file", type=_FILE, help="A configuration file of kcat."),
+        click.option("--config", "properties_file", type=_FILE, help="A properties file of a Java client."),
+        click.option(
+            "-b", "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to connect to first."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def producer_config(
+    bootstrap_server: str | None,
+    properties_file: Path | None,
+    kcat_file: Path | None,
+    settings: tuple[str, ...],
+) -> ProducerConfig:
+    """The settings of all options; ``-b`` and ``-X`` override the files, and ``-F`` overrides ``--config``.
+
+    Raises:
+        click.ClickException: a setting is unknown or has a wrong value, or a file cannot be read.
+    """
+    try:
+        dotted: dict[str, str] = {} if properties_file is None else read_properties(properties_file)
+        if kcat_file is not None:
+            dotted |= read_kcat_file(kcat_file)
+        for setting in settings:
+            dotted |= name_and_value(setting, "-X")
+        if bootstrap_server is not None:
+            dotted["bootstrap.servers"] = bootstrap_server
+        if "bootstrap.servers" not in dotted:
+            raise click.UsageError("No cluster: pass -b HOST:PORT, or a file with bootstrap.servers.")
+        return ProducerConfig.from_dotted(dotted)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def name_and_value(text: str, option: str) -> dict[str, str]:
+    """The one pair in ``name=value``. The error does not show the text, which may be a secret."""
+    name, separator, value = text.partition("=")
+    if not separator or not name.strip():
+        raise click.UsageError(f"{option}: expected name=value.")
+    return {name.strip(): value}
+
+
+def read_kcat_file(path: Path) -> dict[str, str]:
+    """The settings in a configuration file of kcat: ``name=value`` per line, ``#`` begins a comment line.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line is something else.
+    """
+    settings: dict[str, str] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration file {str(path)!r} cannot be read: {error}") from None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, separator, value = line.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"{path}, line {number}: expected 'name=value', got another text (not shown)")
+        settings[name.strip()] = value.strip()
+    return settings

@@ -1,0 +1,144 @@
+"""Deliveries: what became of each record, and the limit of how many may be undecided at a time.
+
+A thread waits for the results in the order in which they were sent, writes what was not delivered to stderr
+and to the file of rejected input, and forgets the rest. The main thread only reads and sends.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import BinaryIO, NamedTuple, Protocol
+
+from kproducer import Outcome, SendManyResult
+from kproducer.errors import printable
+
+#: If there is a file of rejected input, stderr shows this many of its entries.
+_SHOWN_ENTRIES = 20
+_HOW = {
+    Outcome.REJECTED: "rejected",
+    Outcome.NOT_SENT: "not sent",
+    Outcome.UNKNOWN: "outcome unknown, it may have been written",
+}
+
+
+class Origin(Protocol):
+    """Where the records of one call come from."""
+
+    @property
+    def file(self) -> str:
+        """The input, as the user named it."""
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The line, or the row of a binary file, of each record."""
+
+    def original(self, index: int) -> bytes:
+        """What the input has there."""
+
+
+class Lines(NamedTuple):
+    """Records from the lines of a text file."""
+
+    file: str
+    lines: Sequence[int]
+    originals: Sequence[bytes]
+
+    def original(self, index: int) -> bytes:
+        return self.originals[index]
+
+
+class Deliveries:
+    """Counts and reports the outcomes of records. Thread-safe.
+
+    Args:
+        limit: bytes of undecided records above which ``wait_for_room`` waits.
+        echo: writes a line to stderr.
+        rejected: the file of rejected input.
+    """
+
+    def __init__(self, limit: int, echo: Callable[[str], object], rejected: BinaryIO | None) -> None:
+        self._limit, self._echo, self._rejected = limit, echo, rejected
+        self._sent: queue.SimpleQueue[tuple[SendManyResult, Origin, int] | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        # Guarded by _changed:
+        self._pending_bytes = 0
+        self._entries = 0
+        #: Accepted records whose outcome was not counted yet.
+        self.undecided = 0
+        self.delivered = 0
+        #: Bytes of the delivered records, as in the input.
+        self.delivered_bytes = 0
+        self.failed: Counter[Outcome] = Counter()
+        self._thread = threading.Thread(target=self._run, name="kproducer-cli-deliveries", daemon=True)
+        self._thread.start()
+
+    def wait_for_room(self, size: int) -> None:
+        """Wait until ``size`` more bytes are within the limit, or nothing else is undecided."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._pending_bytes or self._pending_bytes + size <= self._limit
+            )
+
+    def add(self, result: SendManyResult, origin: Origin, size: int) -> None:
+        """Count and report the outcomes of a result once they are known."""
+        with self._changed:
+            self._pending_bytes += size
+            self.undecided += len(result)
+        self._sent.put((result, origin, size))
+
+    def report(self, origin: Origin, index: int, reason: object, outcome: Outcome) -> None:
+        """Count and report a record that was not delivered, or input from which no record can be made."""
+        file, line, original = origin.file, origin.lines[index], origin.original(index)
+        with self._changed:
+            self.failed[outcome] += 1
+            self._entries += 1
+            is_kept = self._write(file, line, original, reason, outcome)
+            if not is_kept or self._entries <= _SHOWN_ENTRIES:
+                text = f"{file}, line {line}: {_HOW[outcome]}: {printable(str(reason))}"
+                if not is_kept:
+                    text += f"; input: {printable(original.decode('utf-8', 'backslashreplace'))}"
+                self._echo(text)
+            elif self._entries == _SHOWN_ENTRIES + 1:
+                self._echo("Further entries are only in the file of rejected input.")
+
+    def _write(self, file: str, line: int, original: bytes, reason: object, outcome: Outcome) -> bool:
+        """Whether the entry is in the file of rejected input."""
+        if self._rejected is None:
+            return False
+        entry = {"file": file, "line": line, "outcome": outcome.value, "reason": str(reason)}
+        try:
+            entry["input"] = original.decode()
+        except UnicodeDecodeError:
+            entry["input_base64"] = base64.b64encode(original).decode()
+        try:
+            self._rejected.write(json.dumps(entry).encode() + b"\n")
+            self._rejected.flush()
+        except OSError as error:
+            self._echo(f"The file of rejected input cannot be written: {error.strerror}")
+            return False
+        return True
+
+    def finish(self) -> None:
+        """Wait until the outcome of every record is known and reported."""
+        self._sent.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (sent := self._sent.get()) is not None:
+            result, origin, size = sent
+            result.wait()
+            failures = result.failures()
+            for index, error in failures:
+                # An error without an outcome says nothing about the record.
+                self.report(origin, index, error, error.outcome or Outcome.UNKNOWN)
+            with self._changed:
+                self._pending_bytes -= size
+                self.undecided -= len(result)
+                self.delivered += len(result) - len(failures)
+                self.delivered_bytes += size * (len(result) - len(failures)) // max(len(result), 1)
+                self._changed.notify_all()

@@ -1,0 +1,218 @@
+"""The formats of input: from lines, JSON lines, CSV rows, Parquet and Arrow batches to records."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+from attrs import define
+
+from kproducer.cli.input_bytes import (
+    LONGEST_LINE,
+    BrokenInputError,
+    InputBytes,
+    InterruptedInputError,
+    StopSignals,
+)
+from kproducer.cli.rows import Fields, RowError, RowMapping
+from kproducer.cli.sending import CALL_BYTES, CALL_ROWS, Sending
+
+STDIN: Final = "-"
+
+
+@define
+class Input:
+    """One input, and how records are made from it."""
+
+    name: str
+    file: BinaryIO
+    sending: Sending
+    signals: StopSignals
+    mapping: RowMapping
+    key_separator: bytes | None = None
+
+    def bytes(self) -> InputBytes:
+        """The bytes of the input. All lines that were read are sent before a read waits for more."""
+        return InputBytes(self.file, self.signals, self.before_read)
+
+    def before_read(self) -> None:
+        """Send what was read.
+
+        Raises:
+            InterruptedInputError: there is no use in reading more.
+        """
+        self.sending.flush()
+        if self.sending.stopped_by is not None or self.signals.received:
+            raise InterruptedInputError
+
+
+def _send_lines(source: Input) -> None:
+    headers, separator = source.mapping.fixed_headers, source.key_separator
+    for number, line in enumerate(source.bytes().lines(source.name), start=1):
+        key, value = None, line
+        if separator is not None and separator in line:
+            key, _, value = line.partition(separator)
+        source.sending.add(number, line, Fields(value, key, headers))
+
+
+def _send_json(source: Input) -> None:
+    mapping, needs_columns = source.mapping, source.mapping.needs_columns
+    for number, line in enumerate(source.bytes().lines(source.name), start=1):
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            row = json.loads(text)
+            if needs_columns and not isinstance(row, dict):
+                raise RowError("the line is not a JSON object")
+            record = mapping.fields(row, text)
+        except (ValueError, RecursionError) as error:
+            reason = error if isinstance(error, RowError) else f"the line is not JSON: {error}"
+            source.sending.refuse(number, line, reason)
+        else:
+            source.sending.add(number, line, record)
+
+
+def _send_csv(source: Input) -> None:
+    csv.field_size_limit(LONGEST_LINE)
+    pending: list[bytes] = []
+    number = length = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal length
+        for line in source.bytes().lines(source.name):
+            pending.append(line)
+            length += len(line)
+            if length > LONGEST_LINE:
+                raise csv.Error(f"the row is longer than {LONGEST_LINE} bytes; is a quotation mark missing?")
+            # What is not UTF-8 is found when the record is made.
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape") + "\n"
+
+    rows = csv.reader(texts(), strict=True)
+    header: list[str] = []
+    try:
+        while True:
+            number, length = rows.line_num + 1, 0
+            row = next(rows)
+            original = b"\n".join(pending)
+            pending.clear()
+            if not row:
+                continue
+            if not header:
+                header = row
+                _check_columns(source, number, row)
+                continue
+            try:
+                if len(row) != len(header):
+                    raise RowError(f"the row has {len(row)} fields, the header {len(header)}")
+                record = source.mapping.fields(dict(zip(header, row, strict=True)))
+            except RowError as error:
+                source.sending.refuse(number, original, error)
+            else:
+                source.sending.add(number, original, record)
+    except StopIteration:
+        return
+    except csv.Error as error:
+        raise BrokenInputError(source.name, number, error, b"\n".join(pending)) from None
+    except InterruptedInputError as interruption:
+        partial = b"\n".join([*pending, interruption.partial])
+        if isinstance(interruption, BrokenInputError):
+            interruption.partial = partial
+            raise
+        raise InterruptedInputError(number, partial) from None
+
+
+def _check_columns(source: Input, number: int, columns: list[str]) -> None:
+    mapping = source.mapping
+    for name in (mapping.value, mapping.key, mapping.headers, mapping.timestamp):
+        if name is not None and name not in columns:
+            found = ", ".join(map(repr, columns))
+            raise BrokenInputError(source.name, number, f"there is no column {name!r}, but {found}")
+    if len(set(columns)) != len(columns):
+        raise BrokenInputError(source.name, number, "two columns have the same name")
+
+
+@define
+class ArrowOrigin:
+    """The rows of an Arrow batch; the first one has the number ``begin``."""
+
+    file: str
+    begin: int
+    batch: Any
+
+    @property
+    def lines(self) -> range:
+        return range(self.begin, self.begin + self.batch.num_rows)
+
+    def original(self, index: int) -> bytes:
+        row = self.batch.slice(index, 1).to_pylist()[0]
+        return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _send_arrow(source: Input, batches: Iterator[Any]) -> None:
+    """Send batches; one whose values are the whole rows goes through the rows of Python."""
+    import pyarrow as pa
+
+    row = 1
+    while True:
+        source.before_read()
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        except (pa.ArrowException, OSError) as error:
+            raise BrokenInputError(source.name, row, error) from None
+        _check_columns(source, row, batch.schema.names)
+        rows_per_call = max(1, min(CALL_ROWS, batch.num_rows * 4 * CALL_BYTES // max(batch.nbytes, 1)))
+        for start in range(0, batch.num_rows, rows_per_call):
+            part = batch.slice(start, rows_per_call)
+            origin = ArrowOrigin(source.name, row, part)
+            if source.mapping.value is not None:
+                source.sending.send_arrow(origin, part, source.mapping)
+            else:
+                for index, columns in enumerate(part.to_pylist()):
+                    try:
+                        record = source.mapping.fields(columns)
+                    except RowError as error:
+                        source.sending.refuse(row + index, origin.original(index), error)
+                    else:
+                        source.sending.add(row + index, record.value or b"", record)
+            row += part.num_rows
+
+
+def _send_parquet(source: Input) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(source.file)
+    except (pa.ArrowException, OSError) as error:
+        raise BrokenInputError(source.name, 0, error) from None
+    _send_arrow(source, file.iter_batches(CALL_ROWS))
+
+
+def _send_arrow_ipc(source: Input) -> None:
+    import pyarrow as pa
+
+    try:
+        if source.name != STDIN and source.file.read(6) == b"ARROW1":
+            file = pa.ipc.open_file(source.file)
+            batches = (file.get_batch(number) for number in range(file.num_record_batches))
+        else:
+            if source.name != STDIN:
+                source.file.seek(0)
+            batches = iter(pa.ipc.open_stream(pa.PythonFile(source.bytes(), "r")))
+    except (pa.ArrowException, OSError) as error:
+        raise BrokenInputError(source.name, 0, error) from None
+    _send_arrow(source, batches)
+
+
+FORMATS = {
+    "lines": _send_lines,
+    "json": _send_json,
+    "csv": _send_csv,
+    "parquet": _send_parquet,
+    "arrow": _send_arrow_ipc,
+}

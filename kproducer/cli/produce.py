@@ -1,0 +1,244 @@
+"""``kproducer produce``: sends files or stdin, and accounts for every line."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from kproducer.cli.connection_options import connection_options, name_and_value, producer_config
+from kproducer.cli.deliveries import Deliveries
+from kproducer.cli.input_bytes import BrokenInputError, InterruptedInputError, StopSignals
+from kproducer.cli.input_formats import FORMATS, STDIN, Input
+from kproducer.cli.rows import RowMapping
+from kproducer.cli.sending import Sending
+from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
+from kproducer.kafka_producer import KafkaProducer
+
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "0": "\0"}
+_CONNECTION = ("bootstrap_server", "properties_file", "kcat_file", "settings")
+
+
+def _separator(text: str | None) -> bytes | None:
+    """The bytes that a separator stands for: ``\\t``, ``\\n``, ``\\0``, ``\\x1f`` and so on are escapes."""
+    if text is None:
+        return None
+    if not text:
+        raise click.UsageError("-K: the separator is empty.")
+
+    def plain(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if len(code) == 3 else _ESCAPED.get(code, code)
+
+    return _ESCAPE.sub(plain, text).encode("utf-8", "surrogateescape")
+
+
+def _headers(texts: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
+    return [
+        (name, value.encode("utf-8", "surrogateescape"))
+        for text in texts
+        for name, value in name_and_value(text, "-H").items()
+    ]
+
+
+def _check_usage(given: dict[str, Any]) -> None:
+    """Refuse options that do not fit together, before anything is read."""
+    columns = [
+        f"--{each}"
+        for each in ("key", "value", "headers", "timestamp")
+        if given[f"{each}_column"] is not None
+    ]
+    if given["input_format"] == "lines" and columns:
+        raise click.UsageError(f"{', '.join(columns)}: lines have no columns; pass --format.")
+    if given["input_format"] != "lines" and given["key_separator"] is not None:
+        raise click.UsageError("-K is for lines; pass --key COLUMN.")
+    if given["headers_column"] is not None and given["fixed_headers"]:
+        raise click.UsageError("--headers and -H: pass one of them.")
+    if given["input_format"] == "parquet" and STDIN in given["files"]:
+        raise click.UsageError("Parquet files are not read from beginning to end; pass a file, not stdin.")
+    if given["input_format"] in ("parquet", "arrow"):
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise click.UsageError(
+                f"--format {given['input_format']} needs pyarrow: pip install 'kproducer[arrow]'"
+            ) from None
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@connection_options
+@click.option(
+    "--format", "input_format", type=click.Choice(list(FORMATS)), default="lines", show_default=True
+)
+@click.option(
+    "-K", "--key-separator", metavar="TEXT", help="Lines: what separates key and value, such as \\t."
+)
+@click.option("--key", "key_column", metavar="COLUMN", help="The column of keys.")
+@click.option(
+    "--value", "value_column", metavar="COLUMN", help="The column of values [default: the row as JSON]."
+)
+@click.option("--headers", "headers_column", metavar="COLUMN", help="The column of headers.")
+@click.option("-H", "fixed_headers", multiple=True, metavar="NAME=VALUE", help="A header of every record.")
+@click.option("--timestamp", "timestamp_column", metavar="COLUMN", help="The column of timestamps.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="The partition of every record.")
+@click.option(
+    "--rejected",
+    "rejected_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append what was not delivered to this file, as JSON lines with the reasons.",
+)
+@click.pass_context
+def produce(context: click.Context, /, **given: Any) -> None:
+    """Send FILES, or stdin, to TOPIC: each line is a record.
+
+    The exit status is 0 only if every record was delivered.
+    """
+    given["files"] = given["files"] or (STDIN,)
+    _check_usage(given)
+    separator = _separator(given["key_separator"])
+    mapping = RowMapping(
+        given["value_column"],
+        given["key_column"],
+        given["headers_column"],
+        given["timestamp_column"],
+        _headers(given["fixed_headers"]) or None,
+    )
+    config = producer_config(*(given[name] for name in _CONNECTION))
+    with ExitStack() as stack:
+        rejected = None
+        if given["rejected_file"] is not None:
+            try:
+                rejected = stack.enter_context(open(given["rejected_file"], "ab"))
+            except OSError as error:
+                raise click.ClickException(
+                    f"--rejected: {str(given['rejected_file'])!r} cannot be opened: {error.strerror}"
+                ) from None
+        producer = stack.enter_context(KafkaProducer.from_config(config))
+        context.exit(
+            _Run(producer, rejected, given["topic"], given["partition"]).run(
+                given["files"], FORMATS[given["input_format"]], mapping, separator
+            )
+        )
+
+
+def _opened(name: str) -> AbstractContextManager[BinaryIO]:
+    try:
+        return cast("AbstractContextManager[BinaryIO]", click.open_file(name, "rb"))
+    except OSError as error:
+        raise BrokenInputError(name, 0, error.strerror) from None
+
+
+class _Run:
+    """One run of the command, from the first input to the summary."""
+
+    def __init__(
+        self, producer: KafkaProducer, rejected: BinaryIO | None, topic: str, partition: int | None
+    ) -> None:
+        self._producer = producer
+        self._console = Console(stderr=True, highlight=False)
+        self._deliveries = Deliveries(producer.config.buffer_memory // 2, self._echo, rejected)
+        self._sending = Sending(producer, self._deliveries, topic, partition)
+        self._began = time.monotonic()
+        self._has_begun = False
+
+    def run(
+        self,
+        files: tuple[str, ...],
+        send_input: Callable[[Input], None],
+        mapping: RowMapping,
+        separator: bytes | None,
+    ) -> int:
+        """Send all inputs. Returns the exit status."""
+        is_complete = False
+        with ExitStack() as stack:
+            if self._console.is_terminal:
+                stack.enter_context(
+                    Live(
+                        get_renderable=lambda: Text(self._progress()),
+                        console=self._console,
+                        transient=True,
+                        refresh_per_second=4,
+                    )
+                )
+            signals = stack.enter_context(StopSignals(self._stop, lambda: self._producer.close(0)))
+            try:
+                self._await_topic()
+                for name in files:
+                    self._sending.file = name
+                    with _opened(name) as file:
+                        send_input(Input(name, file, self._sending, signals, mapping, separator))
+                    self._sending.flush()
+                is_complete = self._sending.stopped_by is None
+            except InterruptedInputError as interruption:
+                self._sending.flush()
+                if interruption.partial:
+                    reason = "the line was not read to its end"
+                    self._sending.refuse(interruption.line, interruption.partial, reason)
+                if isinstance(interruption, BrokenInputError):
+                    self._echo(f"Error: {interruption}; nothing after it was sent")
+            except KafkaError as error:
+                self._echo(f"Error: {error}; nothing was read")
+            if self._sending.stopped_by is not None:
+                self._echo(f"Error: {self._sending.stopped_by}")
+            self._deliveries.finish()
+        self._echo(self._summary())
+        if signals.received:
+            return 128 + signals.received
+        return 0 if is_complete and not self._deliveries.failed else 1
+
+    def _await_topic(self) -> None:
+        topic, partition = self._sending.topic, self._sending.partition
+        count = len(self._producer.partitions_for(topic))
+        if partition is not None and partition >= count:
+            raise InvalidArgumentError(
+                f"-p {partition}: topic {topic!r} has {count} partitions, numbered from 0"
+            )
+        self._has_begun = True
+
+    def _stop(self) -> None:
+        if not self._has_begun:
+            self._producer.close(0)
+        elif self._deliveries.undecided:
+            seconds = self._producer.config.delivery_timeout_ms / 1000
+            self._echo(
+                f"Stopped. Waiting for the outcomes of accepted records: {self._deliveries.undecided:,}"
+                f", for at most about {seconds:g} s (delivery.timeout.ms). Another Ctrl-C gives up on them."
+            )
+
+    def _echo(self, text: str) -> None:
+        self._console.print(Text(text), soft_wrap=True)
+
+    def _progress(self) -> str:
+        return f"{self._counts()}; {self._deliveries.undecided:,} waiting for an acknowledgement"
+
+    def _summary(self) -> str:
+        failed = self._deliveries.failed
+        parts = [
+            f"{failed[outcome]:,} {text}"
+            for outcome, text in (
+                (Outcome.REJECTED, "rejected by a broker"),
+                (Outcome.NOT_SENT, "not sent"),
+                (Outcome.UNKNOWN, "with unknown outcome"),
+            )
+            if failed[outcome]
+        ]
+        return "; ".join([self._counts(), *parts])
+
+    def _counts(self) -> str:
+        delivered, seconds = self._deliveries.delivered, max(time.monotonic() - self._began, 0.001)
+        noun = "record" if delivered == 1 else "records"
+        return (
+            f"{delivered:,} {noun} delivered to {self._sending.topic} in {seconds:,.1f} s"
+            f" ({delivered / seconds:,.0f} per second)"
+        )

@@ -1,0 +1,143 @@
+"""Sends the records of one topic in calls of suitable size, and hands the results to ``Deliveries``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from kproducer.cli.deliveries import Deliveries, Lines, Origin
+from kproducer.cli.input_bytes import BrokenInputError
+from kproducer.cli.rows import Fields, RowMapping
+from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
+from kproducer.kafka_producer import KafkaProducer
+
+if TYPE_CHECKING:
+    from kproducer.bulk.send_many_result import SendManyResult
+
+#: A call takes the lines that are there, up to these limits.
+CALL_ROWS: Final = 10_000
+CALL_BYTES: Final = 1 << 20
+#: What an undecided record takes in memory besides its bytes, about.
+_RECORD_BYTES = 150
+
+
+class Sending:
+    """Sends records of one topic in calls of suitable size.
+
+    Args:
+        producer: sends.
+        deliveries: takes the results.
+        topic: of all records.
+        partition: of all records; ``None`` leaves it to the partitioner.
+    """
+
+    def __init__(
+        self, producer: KafkaProducer, deliveries: Deliveries, topic: str, partition: int | None
+    ) -> None:
+        self.topic, self.partition = topic, partition
+        self._producer, self._deliveries = producer, deliveries
+        #: The input that is being read.
+        self.file = ""
+        #: Why the producer accepts no more records. Those that are added all the same are reported.
+        self.stopped_by: KafkaError | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._records: list[Fields] = []
+        self._lines: list[int] = []
+        self._originals: list[bytes] = []
+        self._size = 0
+
+    def add(self, line: int, original: bytes, record: Fields) -> None:
+        """Send a record: with this call, or with the next ``flush``."""
+        self._records.append(record)
+        self._lines.append(line)
+        self._originals.append(original)
+        self._size += len(original) + _RECORD_BYTES
+        if self._size >= CALL_BYTES or len(self._records) >= CALL_ROWS:
+            self.flush()
+
+    def refuse(self, line: int, original: bytes, reason: object) -> None:
+        """Report input from which no record can be made."""
+        self._deliveries.report(Lines(self.file, [line], [original]), 0, reason, Outcome.NOT_SENT)
+
+    def flush(self) -> None:
+        """Send all records that were added."""
+        if not self._records:
+            return
+        records, size = self._records, self._size
+        origin = Lines(self.file, self._lines, self._originals)
+        self._begin()
+        values, keys, headers, timestamps = zip(*records, strict=True)
+        self.call(
+            origin,
+            len(records),
+            size,
+            lambda: self._producer.send_many(
+                self.topic,
+                list(values),
+                list(keys) if any(key is not None for key in keys) else None,
+                list(headers) if any(headers) else None,
+                self.partition,
+                list(timestamps) if any(each is not None for each in timestamps) else None,
+            ),
+        )
+
+    def call(self, origin: Origin, count: int, size: int, send: Callable[[], SendManyResult]) -> None:
+        """Make one call of the producer, and report every record that it does not accept.
+
+        Args:
+            origin: of the records.
+            count: of the records.
+            size: bytes that they take until their outcomes are known.
+            send: the call.
+        """
+        accepted: SendManyResult | None = None
+        if self.stopped_by is None:
+            self._deliveries.wait_for_room(size)
+            try:
+                accepted = send()
+            except KafkaError as error:
+                self.stopped_by = error
+                accepted = getattr(error, "partial_result", None)
+        if accepted is not None:
+            self._deliveries.add(accepted, origin, size)
+        for index in range(0 if accepted is None else len(accepted), count):
+            self._deliveries.report(origin, index, self.stopped_by, Outcome.NOT_SENT)
+
+    def send_arrow(self, origin: Origin, batch: Any, mapping: RowMapping) -> None:
+        """Send the rows of an Arrow batch, whose column of values is named.
+
+        Raises:
+            BrokenInputError: a column has an unsuitable type.
+        """
+        headers = mapping.headers
+        if mapping.fixed_headers:
+            batch, headers = _with_headers(batch, mapping.fixed_headers)
+
+        def send() -> SendManyResult:
+            try:
+                return self._producer.send_arrow(
+                    self.topic,
+                    batch,
+                    value=mapping.value,
+                    key=mapping.key,
+                    headers=headers,
+                    partition=self.partition,
+                    timestamp=mapping.timestamp,
+                )
+            except InvalidArgumentError as error:  # the same for every row
+                raise BrokenInputError(origin.file, origin.lines[0], error) from None
+
+        self.call(origin, batch.num_rows, batch.nbytes + batch.num_rows * _RECORD_BYTES, send)
+
+
+def _with_headers(batch: Any, headers: Any) -> tuple[Any, str]:
+    """The batch with one more column, which has the same headers in every row."""
+    import pyarrow as pa
+
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    cell = pa.scalar([{"key": name, "value": value} for name, value in headers], kind)
+    name = next(each for each in map("headers{}".format, itertools.count()) if each not in batch.schema.names)
+    return batch.append_column(name, pa.repeat(cell, batch.num_rows)), name

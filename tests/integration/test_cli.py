@@ -1,0 +1,239 @@
+"""The command ``kproducer`` as a process of its own, against the mock cluster."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.kafka.mock_cluster import MockCluster
+from tests.support.kafka.reader import read_topic
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.mock_cluster
+
+PRODUCE = 0
+MESSAGE_TOO_LARGE, REQUEST_TIMED_OUT, INVALID_RECORD = 10, 7, 87
+
+
+@contextmanager
+def running(cluster: MockCluster, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "kproducer.cli", *arguments, "-b", cluster.bootstrap_servers]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def run(cluster: MockCluster, *arguments: str, stdin: bytes = b"") -> tuple[int, str]:
+    """Exit status and stderr."""
+    with running(cluster, *arguments) as process:
+        _, errors = process.communicate(stdin, timeout=120)
+        return process.returncode, errors.decode()
+
+
+def records(cluster: MockCluster, topic: str) -> list[Any]:
+    return sorted(
+        read_topic(cluster.bootstrap_servers, topic), key=lambda each: (each.partition, each.offset)
+    )
+
+
+@pytest.fixture
+def cluster(mock_cluster: MockCluster) -> MockCluster:
+    mock_cluster.create_topic("events", 1)
+    return mock_cluster
+
+
+def test_every_line_of_stdin_is_a_record_also_empty_ones_and_the_last(cluster):
+    status, errors = run(cluster, "produce", "events", stdin=b"one\n\nthree\r\nla\xfft")
+    assert status == 0
+    assert "4 records delivered to events" in errors
+    assert [each.value for each in records(cluster, "events")] == [b"one", b"", b"three\r", b"la\xfft"]
+
+
+def test_keys_headers_and_partition_of_lines(cluster, tmp_path):
+    cluster.create_topic("many", 4)
+    (tmp_path / "lines").write_bytes(b"k\tv\tw\nno key\n")
+    arguments = ("-K", "\\t", "-H", "source=test", "-p", "3")
+    status, _ = run(cluster, "produce", "many", str(tmp_path / "lines"), *arguments)
+    assert status == 0
+    found = [(each.partition, each.key, each.value, list(each.headers)) for each in records(cluster, "many")]
+    headers = [("source", b"test")]
+    assert found == [(3, b"k", b"v\tw", headers), (3, None, b"no key", headers)]
+
+
+def test_a_hundred_thousand_lines_keep_their_order(cluster, tmp_path):
+    (tmp_path / "lines").write_text("".join(f"{number}\n" for number in range(100_000)))
+    status, errors = run(cluster, "produce", "events", str(tmp_path / "lines"))
+    assert status == 0
+    assert "100,000 records delivered" in errors
+    assert [int(each.value) for each in records(cluster, "events")] == list(range(100_000))
+
+
+def test_a_slow_line_is_sent_before_the_next_one_comes(cluster):
+    with running(cluster, "produce", "events") as process:
+        assert process.stdin is not None
+        for number in range(3):
+            process.stdin.write(b"line %d\n" % number)
+            process.stdin.flush()
+            wait_until(lambda number=number: len(records(cluster, "events")) == number + 1)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("input_format", ["json", "csv", "parquet", "arrow"])
+def test_columns_become_fields(cluster, tmp_path, input_format):
+    path = tmp_path / "input"
+    rows = [
+        {"id": "a", "text": "x", "at": 1_700_000_000_000},
+        {"id": "b", "text": "y", "at": 1_700_000_000_001},
+    ]
+    table = pa.Table.from_pylist(rows)
+    if input_format == "json":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif input_format == "csv":
+        path.write_text("id,text,at\n" + "".join(f"{row['id']},{row['text']},{row['at']}\n" for row in rows))
+    elif input_format == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    columns = ("--key", "id", "--value", "text", "--timestamp", "at", "-H", "h=1")
+    status, errors = run(cluster, "produce", "events", str(path), "--format", input_format, *columns)
+    assert status == 0, errors
+    found = [
+        (each.key, each.value, each.timestamp_ms, list(each.headers)) for each in records(cluster, "events")
+    ]
+    headers = [("h", b"1")]
+    assert found == [
+        (b"a", b"x", 1_700_000_000_000, headers),
+        (b"b", b"y", 1_700_000_000_001, headers),
+    ]
+
+
+def test_an_arrow_stream_on_stdin_as_json(cluster):
+    table = pa.table({"id": [1, 2], "name": ["x", None]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    status, errors = run(
+        cluster, "produce", "events", "--format", "arrow", stdin=sink.getvalue().to_pybytes()
+    )
+    assert status == 0, errors
+    values = [json.loads(each.value) for each in records(cluster, "events")]
+    assert values == [{"id": 1, "name": "x"}, {"id": 2, "name": None}]
+
+
+def test_a_line_that_is_rejected_does_not_stop_the_others(cluster, tmp_path):
+    rejected = tmp_path / "rejected"
+    status, errors = run(
+        cluster, "produce", "events", "--format", "json", "--rejected", str(rejected),
+        stdin=b'{"n": 1}\n{"n": \n{"n": 3}\n',
+    )  # fmt: skip
+    assert status == 1
+    assert "-, line 2: not sent: the line is not JSON" in errors
+    entry = json.loads(rejected.read_text())
+    assert (entry["file"], entry["line"], entry["outcome"], entry["input"]) == ("-", 2, "not_sent", '{"n": ')
+    assert [each.value for each in records(cluster, "events")] == [b'{"n": 1}', b'{"n": 3}']
+
+
+def test_what_a_broker_rejects_is_kept_with_its_line(cluster, tmp_path):
+    cluster.push_errors(PRODUCE, INVALID_RECORD)
+    rejected = tmp_path / "rejected"
+    status, errors = run(cluster, "produce", "events", "--rejected", str(rejected), stdin=b"first\n")
+    assert status == 1
+    entry = json.loads(rejected.read_text())
+    assert (entry["line"], entry["outcome"], entry["input"]) == (1, "rejected", "first")
+    assert "0 records delivered" in errors
+    assert "1 rejected by a broker" in errors
+
+
+def test_an_outcome_that_is_not_known_is_reported_as_unknown(cluster, tmp_path):
+    cluster.push_errors(PRODUCE, *[REQUEST_TIMED_OUT] * 100)
+    rejected = tmp_path / "rejected"
+    times = ("-X", "delivery.timeout.ms=400", "-X", "request.timeout.ms=300")
+    status, errors = run(cluster, "produce", "events", "--rejected", str(rejected), *times, stdin=b"first\n")
+    assert status == 1
+    assert json.loads(rejected.read_text())["outcome"] == "unknown"
+    assert "1 with unknown outcome" in errors
+
+
+def test_a_broken_file_ends_the_run_with_its_name_and_line(cluster, tmp_path):
+    path = tmp_path / "broken.csv"
+    path.write_text('a,b\n1,2\n"3,4\n')
+    status, errors = run(cluster, "produce", "events", str(path), "--format", "csv")
+    assert status == 1
+    assert f"Error: {path}, line 3: " in errors
+    assert [each.value for each in records(cluster, "events")] == [b'{"a":"1","b":"2"}']
+
+
+def test_a_broken_parquet_file_ends_the_run(cluster, tmp_path):
+    path = tmp_path / "broken.parquet"
+    path.write_bytes(b"PAR1 nothing else")
+    status, errors = run(cluster, "produce", "events", str(path), "--format", "parquet")
+    assert status == 1
+    assert f"Error: {path}: " in errors
+
+
+def test_ctrl_c_delivers_what_was_read(cluster):
+    with running(cluster, "produce", "events") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"line\nincomplete")
+        process.stdin.flush()
+        wait_until(lambda: len(records(cluster, "events")) == 1)
+        process.send_signal(signal.SIGINT)
+        errors = process.stderr.read().decode()
+        assert process.wait(60) == 130
+    assert "1 record delivered" in errors
+    assert "-, line 2: not sent: the line was not read to its end; input: incomplete" in errors
+
+
+def test_a_second_ctrl_c_gives_up_on_what_is_not_acknowledged(cluster):
+    cluster.start_request_tracking()
+    cluster.set_rtt_ms(200)
+    with running(cluster, "produce", "events", "-X", "request.timeout.ms=60000") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"line\n")
+        process.stdin.flush()
+        wait_until(lambda: len(cluster.requests(PRODUCE)) == 1)
+        cluster.set_down()
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.readline().decode()
+        while "Waiting for the outcomes of accepted records: 1," not in said:
+            assert said
+            said = process.stderr.readline().decode()
+        process.send_signal(signal.SIGINT)
+        errors = process.stderr.read().decode()
+        assert process.wait(60) == 130
+    assert "1 with unknown outcome" in errors
+
+
+def test_a_partition_that_does_not_exist_is_refused_before_anything_is_read(cluster, tmp_path):
+    status, errors = run(cluster, "produce", "events", "-p", "7", stdin=b"line\n")
+    assert status == 1
+    assert "-p 7: topic 'events' has 1 partitions, numbered from 0; nothing was read" in errors
+
+
+def test_settings_come_from_files_and_options(cluster, tmp_path):
+    properties, kcat = tmp_path / "client.properties", tmp_path / "kcat.conf"
+    properties.write_text("acks=all\nlinger.ms=1\n")
+    kcat.write_text("# comment\ncompression.type = gzip\n")
+    arguments = ("--config", str(properties), "-F", str(kcat), "-X", "linger.ms=0")
+    assert run(cluster, "produce", "events", *arguments, stdin=b"x\n")[0] == 0
+    path = str(Path(properties))
+    properties.write_text("lingr.ms=1\n")
+    status, errors = run(cluster, "produce", "events", "--config", path, stdin=b"x\n")
+    assert status == 1
+    assert "did you mean linger.ms?" in errors

@@ -1,0 +1,82 @@
+"""What the command refuses before it connects, and how it is started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kproducer.cli.command_line import command_line
+from kproducer.cli.connection_options import producer_config, read_kcat_file
+from kproducer.cli.input_formats import FORMATS
+from kproducer.cli.produce import _separator
+from kproducer.errors import ConfigError
+
+
+def refusal(*arguments: str) -> str:
+    result = CliRunner().invoke(command_line, ["produce", "topic", *arguments])
+    assert result.exit_code in (1, 2)
+    return result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--key", "a"], "--key: lines have no columns; pass --format."),
+        (["--format", "csv", "-K", ":"], "-K is for lines; pass --key COLUMN."),
+        (["--format", "csv", "--headers", "h", "-H", "a=b"], "--headers and -H: pass one of them."),
+        (["--format", "parquet"], "pass a file, not stdin"),
+        (["-K", ""], "-K: the separator is empty."),
+        (["-H", "name"], "-H: expected name=value."),
+        (["-b", "host:1", "-X", "secret"], "-X: expected name=value."),
+        ([], "No cluster: pass -b HOST:PORT"),
+        (["-b", "host:1", "-X", "akcs=1"], "did you mean acks?"),
+        (["-b", "host:1", "--rejected", "/no/such/folder/file"], "--rejected: '/no/such/folder/file'"),
+        (["-b", "host:1", "/no/such/file"], "does not exist"),
+    ],
+)
+def test_a_wrong_call_is_refused_with_what_to_do(arguments, message):
+    assert message in " ".join(refusal(*arguments).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"),
+    [(None, None), (":", b":"), (r"\t", b"\t"), (r"\x1f\\", b"\x1f\\"), ("ä", "ä".encode())],
+)
+def test_separators_have_escapes(text, separator):
+    assert _separator(text) == separator
+
+
+def test_later_options_override_files(tmp_path):
+    java, kcat = tmp_path / "java", tmp_path / "kcat"
+    java.write_text("bootstrap.servers=a:1\nlinger.ms=1\nacks=1\nretries=5\n")
+    kcat.write_text("\n# comment\nlinger.ms = 2\nacks=0\nsasl.username=with = sign\n")
+    assert read_kcat_file(kcat)["sasl.username"] == "with = sign"
+    kcat.write_text("linger.ms=2\nacks=0\n")
+    config = producer_config("b:1", java, kcat, ("acks=all",))
+    values = (config.bootstrap_servers, config.linger_ms, config.acks, config.retries)
+    assert values == (("b:1",), 2, -1, 5)
+
+
+def test_a_line_of_a_kcat_file_without_a_setting_is_not_shown(tmp_path):
+    (tmp_path / "kcat").write_text("acks=1\nsecret\n")
+    with pytest.raises(ConfigError, match="line 2: expected 'name=value'") as raised:
+        read_kcat_file(tmp_path / "kcat")
+    assert "secret" not in str(raised.value)
+
+
+def test_the_help_names_every_format():
+    text = CliRunner().invoke(command_line, ["produce", "--help"]).stdout
+    assert all(name in text for name in FORMATS)
+
+
+@pytest.mark.parametrize("package", ["click", "rich"])
+def test_without_the_extra_one_sentence_says_what_to_install(package):
+    program = f"import sys; sys.modules[{package!r}] = None; import kproducer.cli"
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert finished.returncode == 1
+    assert finished.stderr == "The command kproducer needs more packages: pip install 'kproducer[cli]'\n"
