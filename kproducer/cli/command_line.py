@@ -6,6 +6,7 @@ import logging
 
 import click
 
+from kproducer.cli.cluster_metadata import metadata
 from kproducer.cli.produce import produce
 from kproducer.types import VERSION
 
@@ -13,8 +14,9 @@ from kproducer.types import VERSION
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="kproducer")
 def command_line() -> None:
-    """Send records to Apache Kafka."""
+    """Send records to Apache Kafka, and describe its clusters."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
 
 
 command_line.add_command(produce)
+command_line.add_command(metadata)

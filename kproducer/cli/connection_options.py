@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.config.properties_file import read_properties
 from kproducer.errors import ConfigError
+
+#: The parameters of the options below, in the order in which ``producer_config`` takes them.
+CONNECTION_NAMES: Final = ("bootstrap_server", "properties_file", "kcat_file", "settings")
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

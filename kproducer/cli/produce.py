@@ -14,7 +14,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from kproducer.cli.connection_options import connection_options, name_and_value, producer_config
+from kproducer.cli.connection_options import (
+    CONNECTION_NAMES,
+    connection_options,
+    name_and_value,
+    producer_config,
+)
 from kproducer.cli.deliveries import Deliveries
 from kproducer.cli.input_bytes import BrokenInputError, InterruptedInputError, StopSignals
 from kproducer.cli.input_formats import FORMATS, STDIN, Input
@@ -25,7 +30,6 @@ from kproducer.kafka_producer import KafkaProducer
 
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "0": "\0"}
-_CONNECTION = ("bootstrap_server", "properties_file", "kcat_file", "settings")
 
 
 def _separator(text: str | None) -> bytes | None:
@@ -114,7 +118,7 @@ def produce(context: click.Context, /, **given: Any) -> None:
         given["timestamp_column"],
         _headers(given["fixed_headers"]) or None,
     )
-    config = producer_config(*(given[name] for name in _CONNECTION))
+    config = producer_config(*(given[name] for name in CONNECTION_NAMES))
     with ExitStack() as stack:
         rejected = None
         if given["rejected_file"] is not None:
@@ -220,7 +224,7 @@ class _Run:
         self._console.print(Text(text), soft_wrap=True)
 
     def _progress(self) -> str:
-        return f"{self._counts()}; {self._deliveries.undecided:,} waiting for an acknowledgement"
+        return f"{self._counts()}; {self._deliveries.undecided:,} not acknowledged yet"
 
     def _summary(self) -> str:
         failed = self._deliveries.failed

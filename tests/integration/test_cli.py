@@ -237,3 +237,59 @@ def test_settings_come_from_files_and_options(cluster, tmp_path):
     status, errors = run(cluster, "produce", "events", "--config", path, stdin=b"x\n")
     assert status == 1
     assert "did you mean linger.ms?" in errors
+
+
+# -- metadata ------------------------------------------------------------------------------------------
+
+
+def printed(cluster: MockCluster, *arguments: str) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr."""
+    with running(cluster, *arguments) as process:
+        output, errors = process.communicate(timeout=120)
+        return process.returncode, output.decode(), errors.decode()
+
+
+def test_metadata_as_json_has_brokers_controller_and_partitions(cluster):
+    cluster.create_topic("other", 2)
+    cluster.set_leader("other", 0, 2)
+    cluster.set_leader("other", 1, 3)
+    cluster.set_controller(3)
+    cluster.set_rack(1, "rack-1")
+    status, output, errors = printed(cluster, "metadata", "--json")
+    assert (status, errors) == (0, "")
+    found = json.loads(output)
+    assert found["controller"] == 3
+    assert [(each["id"], each["rack"]) for each in found["brokers"]] == [(1, "rack-1"), (2, None), (3, None)]
+    assert sorted(cluster.bootstrap_servers.split(",")) == sorted(
+        f"{each['host']}:{each['port']}" for each in found["brokers"]
+    )
+    assert [each["name"] for each in found["topics"]] == ["events", "other"]
+    assert [(each["partition"], each["leader"]) for each in found["topics"][1]["partitions"]] == [
+        (0, 2),
+        (1, 3),
+    ]
+
+
+def test_metadata_of_one_topic_as_a_table(cluster):
+    cluster.create_topic("other", 2)
+    cluster.set_leader("other", 1, 3)
+    status, output, _ = printed(cluster, "metadata", "other")
+    assert status == 0
+    assert "events" not in output
+    row = next(line for line in output.splitlines() if "other" in line and " 1 " in line)
+    assert " 3 " in row
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_metadata_of_a_topic_that_does_not_exist_creates_none(cluster, arguments):
+    status, _, errors = printed(cluster, "metadata", "missing", *arguments)
+    assert status == 1
+    assert "Error: topic 'missing': " in errors
+    assert "missing" not in printed(cluster, "metadata")[1]
+
+
+def test_metadata_of_a_cluster_that_is_down_says_so(cluster):
+    cluster.set_down()
+    status, _, errors = printed(cluster, "metadata", "-X", "max.block.ms=500")
+    assert status == 1
+    assert "no broker answered within max_block_ms=500" in errors
