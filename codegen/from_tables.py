@@ -18,7 +18,6 @@ from pathlib import Path
 from kproducer.config.producer_config import SETTINGS
 from kproducer.config.setting import Setting
 from kproducer.errors.broker_errors import ERROR_TABLE, ERRORS_BY_CODE
-from kproducer.types import INT32_MAX, INT64_MAX
 
 ROOT = Path(__file__).parents[1]
 _LINE_LENGTH = 110
@@ -138,7 +137,7 @@ def producer_settings() -> str:
     for name, setting in SETTINGS.items():
         if name == "bootstrap_servers":
             continue
-        text = f"{setting.about} Default: {_default(setting)}."
+        text = f"{setting.about} Default: {setting.default_text}."
         lines = textwrap.wrap(
             text, 104, initial_indent='    """', subsequent_indent="    ", break_on_hyphens=False
         )
@@ -174,23 +173,10 @@ def configuration_table() -> str:
     for name, setting in SETTINGS.items():
         if name in _TABLE_TITLES:
             lines += ["", f"### {_TABLE_TITLES[name]}", "", *head]
-        default = "required" if name == "bootstrap_servers" else f"`{_default(setting)}`"
-        allowed = _allowed(setting)
+        default = "required" if name == "bootstrap_servers" else f"`{setting.default_text}`"
+        allowed = setting.allowed_text
         lines.append(f"| `{name}` | {default} | {allowed} | {setting.about} | {setting.source} |")
     return "\n".join(lines) + "\n"
-
-
-def _allowed(setting: Setting) -> str:
-    if setting.choices:
-        return ", ".join(setting.choices)
-    if setting.kind not in ("integer", "number"):
-        return setting.kind
-    is_bounded = setting.maximum not in (INT32_MAX, INT64_MAX)
-    return f"{setting.minimum} to {setting.maximum}" if is_bounded else f"{setting.minimum} or more"
-
-
-def _default(setting: Setting) -> str:
-    return f"{setting.default!r} {setting.unit}".rstrip()
 
 
 def _readme() -> str:

@@ -7,6 +7,7 @@ import logging
 import click
 
 from kproducer.cli.cluster_metadata import metadata
+from kproducer.cli.configuration import config
 from kproducer.cli.produce import produce
 from kproducer.types import VERSION
 
@@ -20,3 +21,4 @@ def command_line() -> None:
 
 command_line.add_command(produce)
 command_line.add_command(metadata)
+command_line.add_command(config)

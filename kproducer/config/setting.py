@@ -74,6 +74,21 @@ class Setting(NamedTuple):
     is_secret: bool = False
     show: Callable[[Any], str] = repr
 
+    @property
+    def allowed_text(self) -> str:
+        """The allowed values, for the documentation."""
+        if self.choices:
+            return ", ".join(self.choices)
+        if self.kind not in ("integer", "number"):
+            return self.kind
+        is_bounded = self.maximum not in (INT32_MAX, INT64_MAX)
+        return f"{self.minimum} to {self.maximum}" if is_bounded else f"{self.minimum} or more"
+
+    @property
+    def default_text(self) -> str:
+        """The default with its unit, for the documentation."""
+        return f"{self.default!r} {self.unit}".rstrip()
+
 
 def shown(value: object) -> str:
     """A value as an error message shows it: its repr, shortened, and its type."""

@@ -95,6 +95,15 @@ _FOR_BROKERS = (
 )
 
 
+def _plain(name: object) -> str:
+    return re.sub(r"[.\-\s]", "_", str(name)).lower()
+
+
+def own_name(name: str) -> str | None:
+    """The attribute name of a setting that has another name in another client; ``None``: not known here."""
+    return _OTHER_NAMES.get(_plain(name))
+
+
 def instead_of(name: str, spelling: Mapping[str, str]) -> str:
     """Say what to use instead of an unknown setting.
 
@@ -102,7 +111,7 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
         name: the name that the user wrote.
         spelling: the attribute name of every setting, and how to write it: the same, or Kafka's dotted name.
     """
-    plain = re.sub(r"[.\-\s]", "_", str(name)).lower()
+    plain = _plain(name)
     if plain in _NO_COUNTERPART:
         return _NO_COUNTERPART[plain]
     if plain.startswith(_FOR_BROKERS):

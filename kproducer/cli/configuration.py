@@ -1,0 +1,196 @@
+"""``kproducer config``: explains and lists settings, and checks and translates files of settings."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kproducer.cli.connection_options import read_kcat_file
+from kproducer.client.metadata import Metadata
+from kproducer.client.network_client import new_network_client
+from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
+from kproducer.config.properties_file import read_properties
+from kproducer.config.setting import from_text
+from kproducer.errors import ConfigError
+from kproducer.errors.suggestions import instead_of, own_name
+from kproducer.runtime.clock import SystemClock
+
+_ALIASES = {alias: name for name, setting in SETTINGS.items() for alias in setting.aliases}
+_BY_DOTTED = {dotted: name for name, dotted in DOTTED_NAMES.items()}
+#: Names of librdkafka that are so similar to ours that errors find them without a table.
+_SIMILAR = {
+    "compression.codec": "compression_type",
+    "socket.receive.buffer.bytes": "receive_buffer_bytes",
+    "socket.send.buffer.bytes": "send_buffer_bytes",
+}
+#: Another client's setting that an error suggests to replace, but not with the same value.
+_OTHER_MEANING = {"api_version_auto_timeout_ms"}
+_KIBIBYTES = {"queue.buffering.max.kbytes", "queue_buffering_max_kbytes"}
+_HIDDEN = "***"
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class Resolved(NamedTuple):
+    """What a name means: ``name`` is the attribute name of a setting, or ``None`` and there is advice."""
+
+    name: str | None
+    advice: str = ""
+
+
+def resolve(given: str) -> Resolved:
+    """Find the setting that has a name here, in Java's client, in librdkafka or in kafka-python."""
+    name = given if given in SETTINGS else None
+    name = name or _BY_DOTTED.get(given) or _ALIASES.get(given) or _SIMILAR.get(given)
+    if name is None and given.replace(".", "_") not in _OTHER_MEANING:
+        name = own_name(given)
+    if name is not None:
+        return Resolved(name)
+    return Resolved(None, instead_of(given, {each: each for each in SETTINGS}))
+
+
+@click.group()
+def config() -> None:
+    """Explain, check and translate settings."""
+
+
+@config.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_settings(as_json: bool) -> None:
+    """List all settings with defaults and allowed values."""
+    if as_json:
+        click.echo(json.dumps([_facts(name) for name in SETTINGS], indent=2))
+        return
+    console = Console(highlight=False)
+    table = Table("setting", "default", "allowed values", "meaning")
+    for name, setting in SETTINGS.items():
+        table.add_row(*map(Text, (name, _default(name), setting.allowed_text, setting.about)))
+    console.print(table)
+
+
+@config.command()
+@click.argument("name")
+def explain(name: str) -> None:
+    """Explain the setting NAME, which may be a name of another client."""
+    resolved = resolve(name)
+    if resolved.name is None:
+        raise click.ClickException(f"there is no setting {name!r}: {resolved.advice}")
+    facts = _facts(resolved.name)
+    click.echo(f"{facts['name']}: {facts['about']}")
+    for title, key in (
+        ("Kafka's name", "dotted"),
+        ("Other names", "aliases"),
+        ("Default", "default"),
+        ("Allowed values", "allowed"),
+        ("Source", "source"),
+    ):
+        if facts[key]:
+            value = ", ".join(facts[key]) if isinstance(facts[key], list) else facts[key]
+            click.echo(f"  {title}: {value}")
+    if facts["secret"]:
+        click.echo("  Its value appears in no log line and no error.")
+
+
+def _facts(name: str) -> dict[str, Any]:
+    setting = SETTINGS[name]
+    return {
+        "name": name,
+        "dotted": DOTTED_NAMES[name],
+        "aliases": list(setting.aliases),
+        "default": _default(name),
+        "allowed": setting.allowed_text,
+        "source": setting.source,
+        "about": setting.about,
+        "secret": setting.is_secret,
+    }
+
+
+def _default(name: str) -> str:
+    return "required" if name == "bootstrap_servers" else SETTINGS[name].default_text
+
+
+# -- files ---------------------------------------------------------------------------------------------
+
+
+@config.command()
+@click.argument("file", type=_FILE)
+@click.option("--kcat", "is_kcat", is_flag=True, help="FILE is a configuration file of kcat.")
+def check(file: Path, is_kcat: bool) -> None:
+    """Check a properties FILE as a producer would, without connecting to a cluster."""
+    settings = _read(file, is_kcat)
+    mistakes = []
+    for given, value in settings.items():
+        name = _BY_DOTTED.get(given) or _ALIASES.get(given)
+        try:
+            if name is None:
+                mistakes.append(f"unknown setting {given!r}: {instead_of(given, DOTTED_NAMES)}")
+            else:
+                SETTINGS[name].parse(SETTINGS[name], given, from_text(SETTINGS[name], given, value))
+        except ConfigError as error:
+            mistakes.append(str(error))
+    if not mistakes:
+        # Each setting is right; what is left are contradictions, and files and packages that are missing.
+        logging.getLogger("kproducer").setLevel(logging.INFO)
+        try:
+            config = ProducerConfig.from_dotted(settings)
+            new_network_client(config, Metadata(config), SystemClock()).close()
+        except ConfigError as error:
+            mistakes.append(str(error))
+    for mistake in mistakes:
+        click.echo(f"{file}: {mistake}", err=True)
+    if mistakes:
+        raise click.exceptions.Exit(1)
+    click.echo(f"{file}: {len(settings)} settings, no mistakes")
+
+
+@config.command()
+@click.argument("file", type=_FILE)
+@click.option("--kcat", "is_kcat", is_flag=True, help="FILE is a configuration file of kcat.")
+@click.option("--show-secrets", is_flag=True, help=f"Print passwords and keys instead of {_HIDDEN}.")
+def translate(file: Path, is_kcat: bool, show_secrets: bool) -> None:
+    """Print the settings in FILE, of any Kafka client, as a call of KafkaProducer."""
+    given_names: dict[str, str] = {}
+    arguments, mistakes = [], []
+    for given, text in _read(file, is_kcat).items():
+        resolved = resolve(given)
+        if resolved.name is None:
+            mistakes.append(f"{given}: {resolved.advice}")
+        elif resolved.name in given_names:
+            mistakes.append(f"{given}: the same setting as {given_names[resolved.name]}; remove one of them")
+        else:
+            given_names[resolved.name] = given
+            try:
+                value = _value(resolved.name, given, text)
+            except ConfigError as error:
+                mistakes.append(str(error))
+            else:
+                is_hidden = SETTINGS[resolved.name].is_secret and not show_secrets
+                arguments.append(f"    {resolved.name}={_HIDDEN if is_hidden else value!r},\n")
+    click.echo(f"KafkaProducer(\n{''.join(arguments)})")
+    for mistake in mistakes:
+        click.echo(f"Not translated: {mistake}", err=True)
+    if mistakes:
+        raise click.exceptions.Exit(1)
+
+
+def _value(name: str, given: str, text: str) -> Any:
+    """The value as Python's type, checked as far as it does not depend on other settings."""
+    setting = SETTINGS[name]
+    value = from_text(setting, given, text)
+    if given in _KIBIBYTES and isinstance(value, int):
+        value *= 1024
+    setting.parse(setting, given, value)
+    return value
+
+
+def _read(file: Path, is_kcat: bool) -> dict[str, str]:
+    try:
+        return read_kcat_file(file) if is_kcat else read_properties(file)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None

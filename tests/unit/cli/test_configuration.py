@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kproducer.cli.command_line import command_line
+from kproducer.cli.configuration import resolve
+from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
+
+
+def config(*arguments: str) -> Result:
+    return CliRunner().invoke(command_line, ["config", *arguments])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "client.properties"
+
+
+def test_list_has_every_setting():
+    listed = json.loads(config("list", "--json").stdout)
+    assert [each["name"] for each in listed] == list(SETTINGS)
+    assert config("list").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        *((name, name) for name in ("linger_ms", "bootstrap_servers")),
+        ("linger.ms", "linger_ms"),
+        ("sasl.username", "sasl_plain_username"),
+        ("sasl.mechanisms", "sasl_mechanism"),
+        ("queue.buffering.max.ms", "linger_ms"),
+        ("ssl.ca.location", "ssl_cafile"),
+        ("compression.codec", "compression_type"),
+        ("socks5_proxy", "proxy_url"),
+        ("api_version_auto_timeout_ms", None),
+        ("stats_cb", None),
+        ("linger", None),
+    ],
+)
+def test_names_of_every_client_are_resolved(given, name):
+    assert resolve(given).name == name
+
+
+def test_every_dotted_name_is_resolved():
+    assert all(resolve(dotted).name == name for name, dotted in DOTTED_NAMES.items())
+
+
+def test_explain_names_default_and_range():
+    text = config("explain", "queue.buffering.max.ms").stdout
+    assert text.startswith("linger_ms: ")
+    assert "  Kafka's name: linger.ms\n" in text
+    assert "  Default: 5 ms\n" in text
+
+
+def test_explain_says_what_to_use_instead():
+    result = config("explain", "batch.num.messages")
+    assert result.exit_code == 1
+    assert "use batch_size" in result.stderr
+
+
+def test_check_finds_all_mistakes_and_shows_no_secret(file):
+    file.write_text("bootstrap.servers=a:1\nacks=7\nlingr.ms=1\nsasl.password=hidden\nretries=x\n")
+    result = config("check", str(file))
+    assert result.exit_code == 1
+    assert [line.split(": ")[1] for line in result.stderr.splitlines()] == [
+        "acks",
+        "unknown setting 'lingr.ms'",
+        "retries",
+    ]
+    assert "hidden" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("acks=1\n", "bootstrap.servers is missing"),
+        ("bootstrap.servers=a:1\nsasl.mechanism=PLAIN\n", "security_protocol: expected SASL_SSL"),
+        ("bootstrap.servers=a:1\nsecurity.protocol=SSL\nssl.cafile=/no/such/file\n", "/no/such/file"),
+    ],
+)
+def test_check_finds_contradictions_and_missing_files(file, text, mistake):
+    file.write_text(text)
+    result = config("check", str(file))
+    assert result.exit_code == 1
+    assert mistake in result.stderr
+
+
+def test_check_accepts_a_file_that_a_producer_accepts(file):
+    file.write_text("bootstrap.servers=a:1,b:2\nlinger.ms=10\n")
+    result = config("check", str(file))
+    assert (result.exit_code, result.stdout) == (0, f"{file}: 2 settings, no mistakes\n")
+
+
+def test_translate_makes_a_call_of_other_clients_settings(file):
+    file.write_text(
+        "metadata.broker.list=a:1\nqueue.buffering.max.kbytes=1024\nenable.idempotence=true\n"
+        "sasl_plain_password=hidden\ncompression.codec=gzip\n"
+    )
+    result = config("translate", str(file))
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "KafkaProducer(\n    bootstrap_servers='a:1',\n    buffer_memory=1048576,\n"
+        "    enable_idempotence=True,\n    sasl_plain_password='***',\n    compression_type='gzip',\n)\n"
+    )
+    assert "sasl_plain_password='hidden'," in config("translate", "--show-secrets", str(file)).stdout
+
+
+def test_translate_reports_what_has_no_equivalent(file):
+    file.write_text("statistics.interval.ms=5\nlinger.ms=1\nqueue.buffering.max.ms=2\nretries=x\n")
+    result = config("translate", "--kcat", str(file))
+    assert result.exit_code == 1
+    assert result.stdout == "KafkaProducer(\n    linger_ms=1,\n)\n"
+    assert [line.split(": ")[1] for line in result.stderr.splitlines()] == [
+        "statistics.interval.ms",
+        "queue.buffering.max.ms",
+        "retries",
+    ]
