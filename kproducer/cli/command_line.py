@@ -8,6 +8,7 @@ import click
 
 from kproducer.cli.cluster_metadata import metadata
 from kproducer.cli.configuration import config
+from kproducer.cli.doctor import doctor
 from kproducer.cli.produce import produce
 from kproducer.types import VERSION
 
@@ -22,3 +23,4 @@ def command_line() -> None:
 command_line.add_command(produce)
 command_line.add_command(metadata)
 command_line.add_command(config)
+command_line.add_command(doctor)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kproducer.cli.connection_options import read_kcat_file
+from kproducer.cli.connection_options import read_kcat_file, set_log_level
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
@@ -136,7 +136,7 @@ def check(file: Path, is_kcat: bool) -> None:
             mistakes.append(str(error))
     if not mistakes:
         # Each setting is right; what is left are contradictions, and files and packages that are missing.
-        logging.getLogger("kproducer").setLevel(logging.INFO)
+        set_log_level(logging.INFO)
         try:
             config = ProducerConfig.from_dotted(settings)
             new_network_client(config, Metadata(config), SystemClock()).close()

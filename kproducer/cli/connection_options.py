@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -88,3 +89,10 @@ def read_kcat_file(path: Path) -> dict[str, str]:
             raise ConfigError(f"{path}, line {number}: expected 'name=value', got another text (not shown)")
         settings[name.strip()] = value.strip()
     return settings
+
+
+def set_log_level(level: int) -> None:
+    """Log what the client says from this level on, until the present command ends."""
+    logger = logging.getLogger("kproducer")
+    click.get_current_context().call_on_close(lambda before=logger.level: logger.setLevel(before))
+    logger.setLevel(level)

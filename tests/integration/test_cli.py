@@ -293,3 +293,40 @@ def test_metadata_of_a_cluster_that_is_down_says_so(cluster):
     status, _, errors = printed(cluster, "metadata", "-X", "max.block.ms=500")
     assert status == 1
     assert "no broker answered within max_block_ms=500" in errors
+
+
+# -- doctor --------------------------------------------------------------------------------------------
+
+
+def test_the_doctor_finds_a_sound_cluster_sound(cluster):
+    status, output, errors = printed(cluster, "doctor")
+    assert (status, errors) == (0, "")
+    assert output.count("ok      metadata: 3 brokers") == 3
+    assert "FAILED" not in output
+    assert output.endswith("Every broker can be used.\n")
+
+
+def test_the_doctor_finds_a_broker_that_is_down(cluster):
+    cluster.set_down(2)
+    status, output, errors = printed(cluster, "doctor")
+    assert status == 1
+    assert output.count("FAILED  TCP: 127.0.0.1: Connection refused") == 1
+    assert output.count("ok      metadata") == 2
+    assert "Error: 1 of the addresses cannot be used." in errors
+
+
+def test_the_doctor_finds_an_advertised_address_that_does_not_exist(cluster):
+    cluster.set_host_port(3, "no-such-host.invalid", 9092)
+    status, output, _ = printed(cluster, "doctor")
+    assert status == 1
+    report = output[output.index("Broker 3 at no-such-host.invalid:9092") :]
+    assert "FAILED  DNS: could not resolve the host name 'no-such-host.invalid'" in report
+    assert "change its advertised.listeners" in report
+
+
+def test_the_doctor_finds_a_listener_without_tls(cluster):
+    status, output, errors = printed(cluster, "doctor", "-X", "security.protocol=SSL")
+    assert (status, errors) == (1, "Error: 3 of the addresses cannot be used.\n")
+    assert output.count("ok      TCP") == 3
+    assert output.count("FAILED  TLS: ") == 3
+    assert "Check security.protocol" in output
