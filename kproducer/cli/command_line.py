@@ -9,6 +9,7 @@ import click
 from kproducer.cli.cluster_metadata import metadata
 from kproducer.cli.configuration import config
 from kproducer.cli.doctor import doctor
+from kproducer.cli.perf import perf
 from kproducer.cli.produce import produce
 from kproducer.types import VERSION
 
@@ -24,3 +25,4 @@ command_line.add_command(produce)
 command_line.add_command(metadata)
 command_line.add_command(config)
 command_line.add_command(doctor)
+command_line.add_command(perf)

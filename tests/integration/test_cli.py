@@ -330,3 +330,27 @@ def test_the_doctor_finds_a_listener_without_tls(cluster):
     assert output.count("ok      TCP") == 3
     assert output.count("FAILED  TLS: ") == 3
     assert "Check security.protocol" in output
+
+
+# -- perf ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limits", [(), ("--throughput", "5000")])
+def test_perf_sends_the_records_and_measures(cluster, limits):
+    sizes = ("--num-records", "2345", "--record-size", "10")
+    status, output, errors = printed(cluster, "perf", "events", *sizes, *limits, "--json")
+    assert (status, errors) == (0, "")
+    figures = json.loads(output)
+    assert (figures["records"], figures["failed"]) == (2345, 0)
+    latency = figures["latency_ms"]
+    assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] <= latency["p99.9"] <= latency["maximum"]
+    values = [each.value for each in records(cluster, "events")]
+    assert (len(values), {len(value) for value in values}) == (2345, {10})
+
+
+def test_perf_counts_what_was_not_delivered(cluster):
+    cluster.push_errors(PRODUCE, *[INVALID_RECORD] * 1000)
+    status, output, errors = printed(cluster, "perf", "events", "--num-records", "300")
+    assert status == 1
+    assert output.startswith("0 records in ")
+    assert "Error: 300 records were not delivered; the first error: " in errors
