@@ -71,8 +71,6 @@ class Deliveries:
         #: Accepted records whose outcome was not counted yet.
         self.undecided = 0
         self.delivered = 0
-        #: Bytes of the delivered records, as in the input.
-        self.delivered_bytes = 0
         self.failed: Counter[Outcome] = Counter()
         self._thread = threading.Thread(target=self._run, name="kproducer-cli-deliveries", daemon=True)
         self._thread.start()
@@ -140,5 +138,4 @@ class Deliveries:
                 self._pending_bytes -= size
                 self.undecided -= len(result)
                 self.delivered += len(result) - len(failures)
-                self.delivered_bytes += size * (len(result) - len(failures)) // max(len(result), 1)
                 self._changed.notify_all()

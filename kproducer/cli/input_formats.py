@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
@@ -203,7 +204,9 @@ def _send_arrow_ipc(source: Input) -> None:
         else:
             if source.name != STDIN:
                 source.file.seek(0)
-            batches = iter(pa.ipc.open_stream(pa.PythonFile(source.bytes(), "r")))
+            # pyarrow takes a short read for the end of the file.
+            stream = io.BufferedReader(source.bytes(), CALL_BYTES)
+            batches = iter(pa.ipc.open_stream(pa.PythonFile(stream, "r")))
     except (pa.ArrowException, OSError) as error:
         raise BrokenInputError(source.name, 0, error) from None
     _send_arrow(source, batches)

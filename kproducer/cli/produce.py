@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -119,6 +119,10 @@ def produce(context: click.Context, /, **given: Any) -> None:
         _headers(given["fixed_headers"]) or None,
     )
     config = producer_config(*(given[name] for name in CONNECTION_NAMES))
+    if config.acks == 0:
+        raise click.UsageError("acks=0: nobody would know what was delivered; use acks=1 or acks=all.")
+    if config.transactional_id:
+        raise click.UsageError("transactional.id: this command has no transactions; remove the setting.")
     with ExitStack() as stack:
         rejected = None
         if given["rejected_file"] is not None:
@@ -141,6 +145,8 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
         return cast("AbstractContextManager[BinaryIO]", click.open_file(name, "rb"))
     except OSError as error:
         raise BrokenInputError(name, 0, error.strerror) from None
+    except RuntimeError:
+        raise BrokenInputError(name, 0, "stdin is closed") from None
 
 
 class _Run:
@@ -221,7 +227,9 @@ class _Run:
             )
 
     def _echo(self, text: str) -> None:
-        self._console.print(Text(text), soft_wrap=True)
+        # If nobody reads stderr, rich ends the thread; the exit status still tells that records are missing.
+        with suppress(OSError, SystemExit):
+            self._console.print(Text(text), soft_wrap=True)
 
     def _progress(self) -> str:
         return f"{self._counts()}; {self._deliveries.undecided:,} not acknowledged yet"

@@ -136,6 +136,51 @@ def test_an_arrow_stream_on_stdin_as_json(cluster):
     assert values == [{"id": 1, "name": "x"}, {"id": 2, "name": None}]
 
 
+def arrow_stream(rows: int) -> bytes:
+    table = pa.table({"id": [str(number) for number in range(rows)]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def test_an_arrow_stream_that_is_larger_than_a_pipe(cluster):
+    arguments = ("--format", "arrow", "--value", "id")
+    status, errors = run(cluster, "produce", "events", *arguments, stdin=arrow_stream(100_000))
+    assert status == 0, errors
+    assert [int(each.value) for each in records(cluster, "events")] == list(range(100_000))
+
+
+def test_ctrl_c_ends_an_arrow_stream_that_waits_for_more(cluster):
+    with running(cluster, "produce", "events", "--format", "arrow", "--value", "id") as process:
+        assert process.stdin is not None
+        process.stdin.write(arrow_stream(10)[:-8])  # without the mark of its end
+        process.stdin.flush()
+        wait_until(lambda: len(records(cluster, "events")) == 10)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert "10 records delivered" in process.stderr.read().decode()
+
+
+def test_ctrl_c_ends_the_wait_for_a_cluster_that_is_down(cluster):
+    cluster.set_down()
+    with running(cluster, "produce", "events", "-X", "reconnect.backoff.ms=10") as process:
+        said = process.stderr.readline().decode()
+        assert "No broker can be reached" in said
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+        assert "nothing was read" in process.stderr.read().decode()
+
+
+def test_rejected_lines_are_counted_if_nobody_reads_stderr(cluster):
+    with running(cluster, "produce", "events", "--format", "json") as process:
+        process.stderr.close()
+        process.stdin.write(b"{\n" * 20_000 + b"1\n")
+        process.stdin.close()
+        assert process.wait(60) == 1
+    assert [each.value for each in records(cluster, "events")] == [b"1"]
+
+
 def test_a_line_that_is_rejected_does_not_stop_the_others(cluster, tmp_path):
     rejected = tmp_path / "rejected"
     status, errors = run(

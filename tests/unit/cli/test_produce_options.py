@@ -33,6 +33,8 @@ def refusal(*arguments: str) -> str:
         (["-b", "host:1", "-X", "secret"], "-X: expected name=value."),
         ([], "No cluster: pass -b HOST:PORT"),
         (["-b", "host:1", "-X", "akcs=1"], "did you mean acks?"),
+        (["-b", "host:1", "-X", "acks=0"], "acks=0: nobody would know what was delivered"),
+        (["-b", "host:1", "-X", "transactional.id=a"], "transactional.id: this command has no transactions"),
         (["-b", "host:1", "--rejected", "/no/such/folder/file"], "--rejected: '/no/such/folder/file'"),
         (["-b", "host:1", "/no/such/file"], "does not exist"),
     ],
