@@ -158,11 +158,13 @@ def _send_arrow(source: Input, batches: Iterator[Any]) -> None:
 
     row = 1
     while True:
-        source.before_read()
         try:
+            source.before_read()
             batch = next(batches)
         except StopIteration:
             return
+        except InterruptedInputError:
+            raise InterruptedInputError(row) from None
         except (pa.ArrowException, OSError) as error:
             raise BrokenInputError(source.name, row, error) from None
         _check_columns(source, row, batch.schema.names)

@@ -197,6 +197,8 @@ class _Run:
                     self._sending.refuse(interruption.line, interruption.partial, reason)
                 if isinstance(interruption, BrokenInputError):
                     self._echo(f"Error: {interruption}; nothing after it was sent")
+                elif interruption.line:
+                    self._echo(f"{self._sending.file}: nothing was sent from line {interruption.line} on")
             except KafkaError as error:
                 self._echo(f"Error: {error}; nothing was read")
             if self._sending.stopped_by is not None:

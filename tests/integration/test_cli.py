@@ -159,7 +159,9 @@ def test_ctrl_c_ends_an_arrow_stream_that_waits_for_more(cluster):
         wait_until(lambda: len(records(cluster, "events")) == 10)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-        assert "10 records delivered" in process.stderr.read().decode()
+        errors = process.stderr.read().decode()
+    assert "10 records delivered" in errors
+    assert "-: nothing was sent from line 11 on" in errors
 
 
 def test_ctrl_c_ends_the_wait_for_a_cluster_that_is_down(cluster):
@@ -243,6 +245,7 @@ def test_ctrl_c_delivers_what_was_read(cluster):
         assert process.wait(60) == 130
     assert "1 record delivered" in errors
     assert "-, line 2: not sent: the line was not read to its end; input: incomplete" in errors
+    assert "-: nothing was sent from line 2 on" in errors
 
 
 def test_a_second_ctrl_c_gives_up_on_what_is_not_acknowledged(cluster):
