@@ -6,7 +6,7 @@ Dictionary keys and objects that are created per record are named tuples, which 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kproducer.errors import printable
 
@@ -88,3 +88,13 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
     serialized_key_size: int
     serialized_value_size: int
+
+
+if not TYPE_CHECKING:  # type checkers would take any name for a field
+
+    def _no_such_field(metadata, name):
+        from kproducer.errors.suggestions import METADATA_FIELDS, no_such_attribute  # only needed here
+
+        raise no_such_attribute(metadata, name, METADATA_FIELDS)
+
+    RecordMetadata.__getattr__ = _no_such_field

@@ -155,6 +155,24 @@ FUTURE_METHODS = {
     "value": "use result()",
 }
 
+#: Fields of the metadata of a record. Confluent's ``Message`` has methods of these names.
+METADATA_FIELDS = {
+    "checksum": "brokers do not report it",
+    "error": "the second argument of on_delivery is the error; result() raises it",
+    "hasOffset": "compare offset with -1",
+    "hasTimestamp": "compare timestamp_ms with -1",
+    "headers": "the metadata does not contain the record; functools.partial passes it to on_delivery",
+    "key": "the metadata does not contain the record; functools.partial passes it to on_delivery",
+    "latency": "metrics() has the latency of requests",
+    "serializedKeySize": "use serialized_key_size",
+    "serializedValueSize": "use serialized_value_size",
+    "serialized_header_size": "there are serialized_key_size and serialized_value_size",
+    "timestamp": "use timestamp_ms",
+    "timestamp_type": "timestamp_ms is the broker's time if the topic uses LogAppendTime",
+    "topic_partition": "use topic and partition",
+    "value": "the metadata does not contain the record; functools.partial passes it to on_delivery",
+}
+
 SEND_MANY_RESULT_METHODS = {
     "errors": "use failures(), which returns (index, error) for each record that was not delivered",
     "failed": "use failed_count, or failures() for the index and the error of each record",

@@ -14,6 +14,7 @@ from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
 from kproducer.kernel import IMPLEMENTATION, FastSend, partition_for_key, record_size_upper_bound
 from kproducer.runtime.arguments import (
+    check_callback,
     checked_partition,
     checked_timestamp,
     encode_headers,
@@ -70,6 +71,8 @@ class RecordSender:
         self.serializes_value = config.value_serializer is not None
         self.key_bytes = serialize_function("key", config.key_serializer)
         self.value_bytes = serialize_function("value", config.value_serializer)
+        #: Of the last callback that was checked. Any thread; a lost update costs another check.
+        self._accepted_code: Any = None
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
         if config.buffer_memory < config.max_request_size:
             self.size_limit, self.size_setting = config.buffer_memory, "buffer_memory"
@@ -114,10 +117,14 @@ class RecordSender:
             is_checked: the transaction was checked, and the interceptors were called.
         """
         try:
-            if on_delivery is not None and not callable(on_delivery):
-                raise InvalidArgumentError(
-                    f"on_delivery must be a function of (metadata, error), not {type(on_delivery).__name__}"
-                )
+            if on_delivery is not None and not is_checked:
+                # Lambdas and methods are created per record; their code is not.
+                code = getattr(on_delivery, "__code__", None)
+                if code is None or code is not self._accepted_code:
+                    check_callback(on_delivery)
+                    self._accepted_code = code
+                    if code is not None and self._fast_send is not None:
+                        self._fast_send.accept_callbacks_of(code)
             if self._needs_checks and not is_checked:
                 record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
                 return self._send_checked(record, on_delivery, is_serialized)

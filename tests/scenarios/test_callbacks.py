@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kproducer import InvalidArgumentError, KafkaError, KafkaProducer, SerializationError
+from kproducer import InvalidArgumentError, KafkaError, KafkaProducer, Outcome, SerializationError
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
@@ -32,6 +32,24 @@ def test_a_raising_callback_is_logged_and_affects_no_other_record(
         assert [s.metadata().offset for s in sent] == list(range(9))
         producer.close(PATIENCE_S)
     assert "callback failed" in caplog.text
+
+
+def test_a_callback_with_the_error_first_is_refused_on_every_path(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster, linger_ms=60_000)
+
+    def delivery_report(err: object, msg: object) -> None:
+        raise AssertionError("called")
+
+    refused = pytest.raises(InvalidArgumentError, match=r"delivery_report.*named \(err, msg\)")
+    with refused as first:
+        producer.kafka.send("t", b"the topic is unknown", on_delivery=delivery_report)
+    assert first.value.outcome is Outcome.NOT_SENT
+    producer.kafka.send("t", b"the batch is open from now on")
+    producer.kafka.send("t", b"accepted", on_delivery=lambda metadata, error: None)
+    with refused:
+        producer.kafka.send("t", b"the batch is open", on_delivery=delivery_report)
+    with refused:
+        producer.kafka.send("t", "a serializer would make no difference", "key", on_delivery=delivery_report)
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])

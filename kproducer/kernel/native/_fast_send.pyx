@@ -34,9 +34,16 @@ from kproducer.kernel.native._completion cimport RecordFuture, new_future
 
 cdef extern from "Python.h":
     int PyCallable_Check(PyObject* op) noexcept
+    bint PyFunction_Check(PyObject* op) noexcept
+    PyObject* PyFunction_GET_CODE(PyObject* op) noexcept
+    bint PyMethod_Check(PyObject* op) noexcept
+    PyObject* PyMethod_GET_FUNCTION(PyObject* op) noexcept
     object PyObject_GenericGetAttr(object owner, object name)
 
 ctypedef long long (*WallClock)() noexcept
+
+#: Code objects of callbacks that FastSend remembers.
+cdef Py_ssize_t _MOST_CODES = 64
 
 
 @cython.final
@@ -54,10 +61,14 @@ cdef class FastSend:
     cdef dict _topics
     cdef object _last_topic
     cdef TopicSlots _last_slots
+    # The code of callbacks that may be called, by its address, and that of the last one.
+    cdef dict _accepted_codes
+    cdef object _accepted_code
 
     def __cinit__(self, future_type, wall_ms):
         if not issubclass(future_type, RecordFuture):
             raise TypeError(f"future_type must be a subclass of RecordFuture, not {future_type!r}")
+        self._accepted_codes = {}
         self._future_type = future_type
         self._wall_ms = wall_ms
         if PyCapsule_IsValid(wall_ms, "kproducer.wall_ms"):
@@ -67,6 +78,13 @@ cdef class FastSend:
         self._takes_arguments = takes_arguments
         self._ignores_keys = ignores_keys
         self._small_size = small_size
+
+    def accept_callbacks_of(self, code not None):
+        if len(self._accepted_codes) >= _MOST_CODES:
+            self._accepted_codes.clear()
+        # By address: code objects compare equal by content, which takes longer than the check.
+        self._accepted_codes[<size_t><PyObject*>code] = code
+        self._accepted_code = code
 
     def open(self, dict topics not None):
         self._last_topic = None
@@ -92,6 +110,22 @@ cdef class FastSend:
         self._last_topic = topic
         return self._last_slots
 
+    cdef inline bint _accepts(self, object on_delivery) except -1:
+        """Whether this callback may be called. The general path checks other functions and methods first."""
+        cdef PyObject* function = <PyObject*>on_delivery
+        cdef PyObject* code
+        if PyMethod_Check(function):
+            function = PyMethod_GET_FUNCTION(function)
+        if not PyFunction_Check(function):
+            return PyCallable_Check(<PyObject*>on_delivery)
+        # Lambdas and methods are created per record; their code is not.
+        code = PyFunction_GET_CODE(function)
+        if code is not <PyObject*>self._accepted_code:
+            if <size_t>code not in self._accepted_codes:
+                return False
+            self._accepted_code = <object>code
+        return True
+
     cpdef RecordFuture try_send(self, object topic, object value, object key, object headers, object partition,
                                 object timestamp_ms, object on_delivery):
         """The record's future; ``None``: declined, nothing has changed."""
@@ -103,7 +137,7 @@ cdef class FastSend:
         cdef bytes tail = None
         cdef Py_ssize_t number
         cdef Py_ssize_t count
-        if on_delivery is not None and not PyCallable_Check(<PyObject*>on_delivery):
+        if on_delivery is not None and not self._accepts(on_delivery):
             return None
         slots = self.slots_of(topic)
         if slots is None:

@@ -31,6 +31,12 @@ class FastSend:
             small_size: key, value and headers of so many bytes together cannot exceed any limit.
         """
 
+    def accept_callbacks_of(self, code: object) -> None:
+        """Take records whose delivery callback is a function or method with this code object.
+
+        Records with callbacks of other code are declined.
+        """
+
     def open(self, topics: Mapping[str, Any]) -> None:
         """Handle records from now on.
 

@@ -6,10 +6,11 @@ import copy
 
 import pytest
 
-from kproducer import FutureRecordMetadata, KafkaProducer, SendManyResult, TopicPartition
+from kproducer import FutureRecordMetadata, KafkaProducer, RecordMetadata, SendManyResult, TopicPartition
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.errors.suggestions import (
     FUTURE_METHODS,
+    METADATA_FIELDS,
     PRODUCER_METHODS,
     SEND_MANY_RESULT_METHODS,
     no_such_attribute,
@@ -19,6 +20,7 @@ from kproducer.errors.suggestions import (
 def test_names_that_have_a_hint_do_not_exist() -> None:
     assert not [name for name in PRODUCER_METHODS if name in dir(KafkaProducer)]
     assert not [name for name in FUTURE_METHODS if name in dir(FutureRecordMetadata)]
+    assert not [name for name in METADATA_FIELDS if name in dir(RecordMetadata)]
     assert not [name for name in SEND_MANY_RESULT_METHODS if name in dir(SendManyResult)]
 
 
@@ -43,3 +45,19 @@ def test_python_may_suggest_similar_names() -> None:
     owner = object()
     error = no_such_attribute(owner, "flsh", {})
     assert (error.name, error.obj) == ("flsh", owner)
+
+
+METADATA = RecordMetadata("t", 0, 5, 1000, -1, 2)
+
+
+def test_fields_of_other_clients_get_a_hint() -> None:
+    with pytest.raises(
+        AttributeError, match="'RecordMetadata' object has no attribute 'timestamp': use timestamp_ms"
+    ):
+        METADATA.timestamp  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="'topic_partition': use topic and partition"):
+        METADATA.topic_partition  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="'error': the second argument of on_delivery"):
+        METADATA.error()  # type: ignore[attr-defined]
+    assert not hasattr(METADATA, "something")
+    assert copy.copy(METADATA) == METADATA

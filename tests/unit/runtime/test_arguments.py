@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from types import MethodType
 from typing import Any
 
 import pytest
 
 from kproducer import InvalidArgumentError, KafkaProducer, ProducerConfig
-from kproducer.runtime.arguments import LONGEST_WAIT_S, checked_timeout_s, topic_mistake, whole_number
+from kproducer.runtime.arguments import (
+    LONGEST_WAIT_S,
+    check_callback,
+    checked_timeout_s,
+    topic_mistake,
+    whole_number,
+)
 
 NO_TIMEOUTS: list[Any] = ["5", b"5", True, float("nan"), (1,), {}]
 
@@ -46,3 +55,48 @@ def test_topic_names_follow_kafkas_rule() -> None:
 
 def test_whole_numbers() -> None:
     assert [whole_number(value, 0, 5) for value in (0, 5, 6, -1, True, "1", 1.0, None)] == [0, 5] + [None] * 6
+
+
+class Callbacks:
+    def ours(self, metadata: object, error: object) -> None: ...
+
+    def confluents(self, err: object, msg: object) -> None: ...
+
+    def __call__(self, _err: object, _msg: object) -> None: ...
+
+
+def with_context(context: object, error: object, message: object) -> None: ...
+
+
+SWAPPED: list[Callable[..., object]] = [
+    lambda err, msg: None,
+    lambda exception, record, *more: None,
+    Callbacks().confluents,
+    Callbacks(),
+    partial(with_context, 1),
+    partial(partial(with_context), 1),
+]
+NOT_SWAPPED: list[Callable[..., object]] = [
+    lambda metadata, error: None,
+    lambda err, error: None,
+    lambda msg, err: None,
+    lambda error: None,
+    lambda *arguments: None,
+    Callbacks().ours,
+    MethodType(print, 1),
+    with_context,
+    partial(with_context, error=1),
+    Callbacks,
+    print,
+]
+
+
+@pytest.mark.parametrize("callback", SWAPPED)
+def test_callbacks_with_the_error_first_are_refused(callback: Callable[..., object]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"called with \(metadata, error\).*swap them"):
+        check_callback(callback)
+
+
+@pytest.mark.parametrize("callback", NOT_SWAPPED)
+def test_other_callbacks_are_accepted(callback: Callable[..., object]) -> None:
+    check_callback(callback)
