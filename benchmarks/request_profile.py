@@ -1,4 +1,4 @@
-"""Where the work of one request goes: calls, instructions of the interpreter, polls and waits, by function.
+"""Where the work of one request goes: calls, instructions of the interpreter and waits, by function.
 
 One process per case. Three passes over the same work, because tracing changes the times: the plain one gives
 CPU time, context switches and garbage collections, the second the calls, the third the bytecode instructions
@@ -26,8 +26,6 @@ _WARM_UP = 300
 _TRACED_REQUESTS = 100
 _LISTED_FUNCTIONS = 14
 _TIMEOUT_S = 30
-#: An exchange writes, waits and reads: one poll.
-_POLLS = frozenset({"NativeChannelIo.exchange", "PortableChannelIo.exchange"})
 
 
 class Case(NamedTuple):
@@ -117,7 +115,7 @@ def _thread_costs(task_id: int) -> tuple[float, int, int]:
 
 
 def _calls(work: _Work, units: int) -> dict[str, Any]:
-    """Calls of Python functions and of C functions by each thread, polls and wake-ups, per unit."""
+    """Calls of Python functions, and of C functions by these, by each thread, per unit."""
     found = {name: Counter[str]() for name in _THREADS}
     application = threading.get_ident()
 
@@ -125,10 +123,8 @@ def _calls(work: _Work, units: int) -> dict[str, Any]:
         counter = found["application" if threading.get_ident() == application else "I/O"]
         if event == "call":
             counter["python"] += 1
-            counter["polls"] += _qualified_name(frame) in _POLLS
         elif event == "c_call":
             counter["c"] += 1
-            counter["wakeups"] += frame.f_code.co_name == "signal" and argument.__name__ == "send"
 
     work.on_io_thread(lambda: sys.setprofile(profile))
     for counter in found.values():

@@ -224,8 +224,6 @@ def request_tables(results: dict[str, Any]) -> list[Table]:
                     f"{calls['python']:.0f}",
                     f"{calls['c']:.0f}",
                     f"{entry['instructions'][thread]['total']:,.0f}",
-                    f"{calls['polls']:.2f}",
-                    f"{calls['wakeups']:.2f}",
                     f"{cost['waits']:.2f}",
                     f"{cost['preempted']:.2f}",
                 )
@@ -244,8 +242,6 @@ def request_tables(results: dict[str, Any]) -> list[Table]:
         "Python calls",
         "C calls",
         "instructions",
-        "polls",
-        "wake-ups",
         "waits",
         "preempted",
     )
