@@ -4,6 +4,8 @@ The network client sends the requests and passes the responses in; all other par
 A topic is requested while it is in use; a new topic is requested alone and at once. Knows nothing of sockets.
 Source: Kafka classes ``Metadata`` and ``ProducerMetadata``; KIP-526 (partial requests), KIP-580 (backoff),
 KIP-899 (rebootstrap).
+
+More than 400 lines: requests, updates and waiting share one lock and the state under it.
 """
 
 from __future__ import annotations
