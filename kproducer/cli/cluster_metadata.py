@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kproducer.cli.connection_options import CONNECTION_NAMES, connection_options, producer_config
+from kproducer.cli.connection_options import connection_options, producer_config
 from kproducer.client.client_request import ClientResponse, MessageBuilder
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
@@ -39,7 +39,7 @@ _UNLIMITED_WIDTH = 10_000
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def metadata(topic: str | None, as_json: bool, **options: Any) -> None:
     """Print the brokers, the controller and the partitions of TOPIC, or of all topics."""
-    config = producer_config(*(options[name] for name in CONNECTION_NAMES))
+    config = producer_config(options)
     try:
         cluster = _described(fetch_metadata(config, topic))
     except KafkaError as error:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -13,15 +13,12 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.config.properties_file import read_properties
 from kproducer.errors import ConfigError
 
-#: The parameters of the options below, in the order in which ``producer_config`` takes them.
-CONNECTION_NAMES: Final = ("bootstrap_server", "properties_file", "kcat_file", "settings")
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def connection_options(command: _Command) -> _Command:
-    """Add the options whose values ``producer_config`` takes."""
+    """Add the options from whose values ``producer_config`` makes the settings."""
     for option in (
         click.option(
             "-X", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, by Kafka's name."
@@ -36,25 +33,26 @@ def connection_options(command: _Command) -> _Command:
     return command
 
 
-def producer_config(
-    bootstrap_server: str | None,
-    properties_file: Path | None,
-    kcat_file: Path | None,
-    settings: tuple[str, ...],
-) -> ProducerConfig:
+def producer_config(given: Mapping[str, Any]) -> ProducerConfig:
     """The settings of all options; ``-b`` and ``-X`` override the files, and ``-F`` overrides ``--config``.
+
+    Args:
+        given: the values of a command's options, by parameter name. Those that ``connection_options`` did not
+            add are ignored.
 
     Raises:
         click.ClickException: a setting is unknown or has a wrong value, or a file cannot be read.
     """
     try:
-        dotted: dict[str, str] = {} if properties_file is None else read_properties(properties_file)
-        if kcat_file is not None:
-            dotted |= read_kcat_file(kcat_file)
-        for setting in settings:
+        dotted: dict[str, str] = {}
+        if given["properties_file"] is not None:
+            dotted |= read_properties(given["properties_file"])
+        if given["kcat_file"] is not None:
+            dotted |= read_kcat_file(given["kcat_file"])
+        for setting in given["settings"]:
             dotted |= name_and_value(setting, "-X")
-        if bootstrap_server is not None:
-            dotted["bootstrap.servers"] = bootstrap_server
+        if given["bootstrap_server"] is not None:
+            dotted["bootstrap.servers"] = given["bootstrap_server"]
         if "bootstrap.servers" not in dotted:
             raise click.UsageError("No cluster: pass -b HOST:PORT, or a file with bootstrap.servers.")
         return ProducerConfig.from_dotted(dotted)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import click
 
 from kproducer.cli.connection_options import (
-    CONNECTION_NAMES,
     connection_options,
     producer_config,
     set_log_level,
@@ -73,7 +72,7 @@ def doctor(**options: Any) -> None:
     """
     # What the client warns of is reported below.
     set_log_level(logging.ERROR)
-    config = producer_config(*(options[name] for name in CONNECTION_NAMES))
+    config = producer_config(options)
     click.echo(f"Settings: security.protocol={config.security_protocol}", nl=not config.uses_sasl)
     if config.uses_sasl:
         click.echo(f", sasl.mechanism={config.sasl_mechanism}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproducer.cli.connection_options import CONNECTION_NAMES, connection_options, producer_config
+from kproducer.cli.connection_options import connection_options, producer_config
 from kproducer.errors import KafkaError
 from kproducer.kafka_producer import KafkaProducer
 
@@ -45,7 +45,7 @@ def perf(
     **options: Any,
 ) -> None:
     """Send random records to TOPIC; print throughput and latency. The records stay in the topic."""
-    config = producer_config(*(options[name] for name in CONNECTION_NAMES))
+    config = producer_config(options)
     try:
         with KafkaProducer.from_config(config) as producer:
             # The first connection and the first metadata are not measured.

@@ -15,7 +15,6 @@ from rich.live import Live
 from rich.text import Text
 
 from kproducer.cli.connection_options import (
-    CONNECTION_NAMES,
     connection_options,
     name_and_value,
     producer_config,
@@ -118,7 +117,7 @@ def produce(context: click.Context, /, **given: Any) -> None:
         given["timestamp_column"],
         _headers(given["fixed_headers"]) or None,
     )
-    config = producer_config(*(given[name] for name in CONNECTION_NAMES))
+    config = producer_config(given)
     if config.acks == 0:
         raise click.UsageError("acks=0: nobody would know what was delivered; use acks=1 or acks=all.")
     if config.transactional_id:

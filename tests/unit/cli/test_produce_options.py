@@ -57,7 +57,14 @@ def test_later_options_override_files(tmp_path):
     kcat.write_text("\n# comment\nlinger.ms = 2\nacks=0\nsasl.username=with = sign\n")
     assert read_kcat_file(kcat)["sasl.username"] == "with = sign"
     kcat.write_text("linger.ms=2\nacks=0\n")
-    config = producer_config("b:1", java, kcat, ("acks=all",))
+    config = producer_config(
+        {
+            "bootstrap_server": "b:1",
+            "properties_file": java,
+            "kcat_file": kcat,
+            "settings": ("acks=all",),
+        }
+    )
     values = (config.bootstrap_servers, config.linger_ms, config.acks, config.retries)
     assert values == (("b:1",), 2, -1, 5)
 
