@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kproducer.bulk.send_many_result import SendManyResult
     from kproducer.types import RecordMetadata
 
-#: Of so many records the first one is timed: a callback per record would cost more than sending it.
+#: One record of this many is timed: a callback per record would cost more than sending it.
 _TIMED_ONE_OF = 100
 #: Different values, so that compression finds about as much to compress as in one of them.
 _VALUES = 1000
@@ -81,7 +81,7 @@ class _Measurement:
         generator = random.Random(0)
         self._values = [bytes(generator.choices(letters, k=record_size)) for _ in range(_VALUES)]
         self._results: deque[SendManyResult] = deque()
-        #: Of the timed records; only the I/O thread writes them.
+        #: Latencies of the timed records; only the I/O thread adds to them.
         self._latencies_ns: list[int] = []
         self._timed_failures = 0
         self.first_error: KafkaError | None = None

@@ -29,12 +29,13 @@ class Fields(NamedTuple):
 
 
 class RowMapping(NamedTuple):
-    """The columns of which records are made.
+    """Names the columns from which records are made.
 
     Attributes:
-        value: ``None``: the whole row, as JSON.
-        key, headers, timestamp: ``None``: the record has none; the timestamp is the present time.
-        fixed_headers: of every record, if there is no column of headers.
+        value: ``None`` takes the whole row as JSON.
+        key, headers: ``None`` leaves them out.
+        timestamp: ``None`` takes the present time.
+        fixed_headers: headers that every record gets if no column has headers.
     """
 
     value: str | None = None

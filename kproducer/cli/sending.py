@@ -28,8 +28,8 @@ class Sending:
     Args:
         producer: sends.
         deliveries: takes the results.
-        topic: of all records.
-        partition: of all records; ``None`` leaves it to the partitioner.
+        topic: the topic to send to.
+        partition: the partition to send to; ``None`` leaves it to the partitioner.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class Sending:
         """Make one call of the producer, and report every record that it does not accept.
 
         Args:
-            origin: of the records.
-            count: of the records.
-            size: bytes that they take until their outcomes are known.
-            send: the call.
+            origin: where the records come from.
+            count: how many records there are.
+            size: how many bytes they take until their outcomes are known.
+            send: makes the call.
         """
         accepted: SendManyResult | None = None
         if self.stopped_by is None:

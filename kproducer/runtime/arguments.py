@@ -28,7 +28,7 @@ _LONGEST_CHARACTER_BYTES = 4
 #: Half of the longest wait of the platform, because the time that is left until a deadline may be rounded up.
 LONGEST_WAIT_S = threading.TIMEOUT_MAX / 2
 
-#: What callbacks call the error. Without underscores.
+#: Names that callbacks give to the error, without underscores.
 _NAMES_OF_ERRORS = frozenset(("err", "error", "exc", "exception", "kafka_error"))
 
 _LONGEST_TOPIC = 249
@@ -223,7 +223,7 @@ def check_callback(on_delivery: Any) -> None:
 
 
 def swapped_parameters(callback: Any) -> str | None:
-    """The names of the first two parameters if the first is that of an error, and the second is not.
+    """The names of the first two parameters, if only the first one is a name for an error; else ``None``.
 
     Such a callback would take every success for a failure. Reads names only, in less than a microsecond. A
     wrapper of ``functools.wraps`` is not followed, because it may pass the arguments in another order.

@@ -71,7 +71,7 @@ class RecordSender:
         self.serializes_value = config.value_serializer is not None
         self.key_bytes = serialize_function("key", config.key_serializer)
         self.value_bytes = serialize_function("value", config.value_serializer)
-        #: Of the last callback that was checked. Any thread; a lost update costs another check.
+        #: Code object of the last accepted callback. Any thread; a lost update costs another check.
         self._accepted_code: Any = None
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
         if config.buffer_memory < config.max_request_size:

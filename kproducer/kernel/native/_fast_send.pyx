@@ -61,7 +61,7 @@ cdef class FastSend:
     cdef dict _topics
     cdef object _last_topic
     cdef TopicSlots _last_slots
-    # The code of callbacks that may be called, by its address, and that of the last one.
+    # The code objects of accepted callbacks, by address, and the one that was used last.
     cdef dict _accepted_codes
     cdef object _accepted_code
 
