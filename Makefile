@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kerberos native generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench bench-secured performance wheel wheels sanitize clean
+.PHONY: help setup kerberos browser native docs generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench bench-secured performance wheel wheels sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -22,19 +22,30 @@ $(VENV)/.compiled: $(VENV)/.installed
 
 setup: $(VENV)/.compiled ## create the virtual environment (.venv) with all dependencies
 
-# Beside Debian's packages: gssapi is compiled with their headers. Not part of setup, which works without Kerberos.
-KERBEROS_PACKAGES := krb5-kdc krb5-admin-server krb5-user libkrb5-dev
-$(VENV)/.kerberos: $(VENV)/.installed
+# $(call install_packages,PROGRAMS,PACKAGES): Debian packages, if one of the programs is missing. One at a time on a machine:
+# an `apt-get update` may delete the packages that another apt-get has just downloaded.
+define install_packages
 	@export PATH="$$PATH:/usr/sbin" DEBIAN_FRONTEND=noninteractive; \
-	for program in krb5kdc kdb5_util kadmin.local kinit krb5-config; do \
+	for program in $(1); do \
 		command -v $$program >/dev/null && continue; \
-		apt-get update --quiet=2 && apt-get install --quiet=2 --yes --no-install-recommends $(KERBEROS_PACKAGES) || exit; \
+		flock /tmp/kproducer-apt.lock sh -c 'apt-get update --quiet=2 && \
+			apt-get install --quiet=2 --yes --no-install-recommends $(2)' || exit; \
 		break; \
 	done
+endef
+
+# Beside Debian's packages: gssapi is compiled with their headers. Not part of setup, which works without Kerberos.
+$(VENV)/.kerberos: $(VENV)/.installed
+	$(call install_packages,krb5kdc kdb5_util kadmin.local kinit krb5-config,krb5-kdc krb5-admin-server krb5-user libkrb5-dev)
 	$(PY) -m pip install --quiet -c constraints.txt 'gssapi>=1.9'
 	@touch $@
 
 kerberos: $(VENV)/.kerberos ## install what the Kerberos tests need: MIT Kerberos (on Debian, as root) and the package gssapi
+
+# GitHub's runners have Chrome; their Ubuntu has Chromium only as a snap.
+BROWSER := $(if $(shell command -v google-chrome),google-chrome,chromium)
+browser: ## install what the tests of the documentation site need: Chromium and its driver (on Debian, as root)
+	$(call install_packages,$(BROWSER) chromedriver,chromium chromium-driver)
 
 native: $(VENV)/.installed ## compile the native core in place (only changed files)
 	@$(PY) -W ignore native_build.py
@@ -47,6 +58,9 @@ generate: setup ## compile specs/ into generated/, and tables of the package int
 generate-check: $(VENV)/.installed ## fail if a generated file is out of date
 	$(PY) -m codegen --check specs generated/kproducer_messages
 	KPRODUCER_KERNEL=pure $(PY) -m codegen.from_tables --check
+
+docs: $(VENV)/.installed ## build the documentation site into docs/_build/html; warnings are errors
+	$(PY) -m sphinx -b html -W --keep-going --quiet docs docs/_build/html
 
 lint: $(VENV)/.installed ## style and import rules
 	$(BIN)/ruff check .
@@ -149,5 +163,5 @@ sanitize: setup ## test the native core under gcc's address and undefined-behavi
 	@if grep -l 'ERROR: AddressSanitizer\|runtime error' build/sanitized/report.* 2>/dev/null; then exit 1; fi
 
 clean: ## remove build artifacts (not the cache of broker artifacts)
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 	find kproducer generated -name '*.so' -delete -o -name '*.c' -delete

@@ -31,7 +31,7 @@ class BuildInfo:
 
     #: Version of the package.
     version: str
-    #: The kernel in use: ``native`` (compiled) or ``pure``.
+    #: The kernel in use, ``native`` (compiled) or ``pure``.
     kernel: str
     #: Why this kernel is in use.
     reason: str

@@ -38,16 +38,18 @@ class SendManyResult:
     A sequence of futures, in the order of the call: ``result[i]`` is that of record ``i``, made on demand,
     with its ``RecordMetadata`` or error. For all records together there are ``wait``, ``result``,
     ``failures``, the counts, ``add_done_callback`` and ``await``. Takes up to 24 bytes per record.
-
-    Args:
-        topic: named in ``repr``.
-        locations: of the records; complete, and not changed any more.
-        clock: for timeouts that span several batches.
     """
 
     __slots__ = ("__weakref__", "_batch_results", "_callbacks", "_clock", "_locations", "_open_end", "_topic")
 
     def __init__(self, topic: str, locations: RecordLocations, clock: Clock) -> None:
+        """Called by the producer.
+
+        Args:
+            topic: named in ``repr``.
+            locations: of the records; complete, and not changed any more.
+            clock: for timeouts that span several batches.
+        """
         # Fixed after construction.
         self._topic = topic
         self._locations = locations
@@ -96,7 +98,7 @@ class SendManyResult:
             timeout: seconds; ``None`` waits for as long as ``delivery_timeout_ms`` lets it.
 
         Returns:
-            ``False``: not within ``timeout``; the records may still be delivered.
+            ``False`` if not within ``timeout``; the records may still be delivered.
 
         Raises:
             IllegalStateError: not known yet, and called without ``timeout`` on the I/O thread, as in a

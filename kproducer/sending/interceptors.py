@@ -21,7 +21,8 @@ class ProducerRecord(NamedTuple):
 
     Attributes:
         topic: topic name.
-        value, key: objects for the serializers.
+        value: object for the value serializer.
+        key: object for the key serializer.
         headers: as given to ``send``; ``None`` for none.
         partition: the explicit partition, or ``None``.
         timestamp_ms: the explicit time, or ``None`` for now.

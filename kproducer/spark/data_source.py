@@ -23,11 +23,9 @@ class KafkaProducerDataSource(DataSource):
 
     docs/spark.md describes options and columns. Spark finds an installed package without registration;
     otherwise call ``spark.dataSource.register(KafkaProducerDataSource)``.
-
-    Attributes:
-        batch_writer, stream_writer: the classes of writers; tests replace them.
     """
 
+    # Tests replace these classes.
     batch_writer: type[Any] = BatchWriter
     stream_writer: type[Any] = StreamWriter
 

@@ -57,7 +57,8 @@ class PreparedTransaction(NamedTuple):
 
     Attributes:
         transactional_id: the producer's.
-        producer_id, epoch: the producer id and epoch that its records have.
+        producer_id: the producer id that its records have.
+        epoch: the epoch that its records have.
         transaction_version: 1 or 2: how it has to be ended (KIP-890).
         is_empty: nothing was written, and no broker knows of it.
     """

@@ -1,0 +1,51 @@
+"""Settings of Sphinx, which builds the documentation site: ``make docs``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+# autodoc reads signatures and docstrings, which compiled classes do not have in full.
+os.environ.update(KPRODUCER_KERNEL="pure", KPRODUCER_INTERPRETED="1")
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+
+from kproducer import __version__  # noqa: E402
+
+project = "kproducer"
+author = "The kproducer authors"
+project_copyright = author
+release = version = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "site_extension"]
+exclude_patterns = ["_build"]
+nitpicky = True
+# Sphinx would need the inventories of other projects, which are on the network. Our own names must resolve.
+nitpick_ignore_regex = [("py:.*", r"(?!kproducer\b).*\..*|array|UUID")]
+# Aliases of types, which the docstrings describe.
+nitpick_ignore = [("py:class", "DeliveryCallback"), ("py:class", "HeadersInput")]
+# The folders of some globs in index.md may be empty. Sphinx gives this warning no type to suppress.
+logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda it: "glob pattern" not in str(it.msg))
+
+smartquotes = False
+
+# The same anchors as on GitHub.
+myst_heading_anchors = 4
+
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_typehints = "signature"
+python_maximum_signature_line_length = 80
+napoleon_numpy_docstring = False
+# A docstring may describe several parameters together, which the field ":param:" does not allow.
+napoleon_use_param = False
+napoleon_use_ivar = True
+
+html_theme = "furo"
+html_title = f"kproducer {version}"
+html_copy_source = False
+html_theme_options = {
+    "source_repository": "https://github.com/kproducer/kproducer/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
