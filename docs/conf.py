@@ -28,7 +28,8 @@ nitpick_ignore = [("py:class", "DeliveryCallback"), ("py:class", "HeadersInput")
 # The folders of some globs in index.md may be empty. Sphinx gives this warning no type to suppress.
 logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda it: "glob pattern" not in str(it.msg))
 
-smartquotes = False
+# Quotation marks stay as they are, because much of the text is about code.
+smartquotes_action = "D"
 
 # The same anchors as on GitHub.
 myst_heading_anchors = 4
@@ -43,6 +44,8 @@ napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = f"kproducer {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_theme_options = {
     "source_repository": "https://github.com/kproducer/kproducer/",

@@ -58,12 +58,14 @@ def _site_target(target: str, folder: Path, page_folder: Path) -> str:
     return f"{REPOSITORY}/{kind}/main/{path.relative_to(ROOT).as_posix()}"
 
 
-def register_table_rows(app: Sphinx, doctree: nodes.document) -> None:
+def prepare_tables(app: Sphinx, doctree: nodes.document) -> None:
     """Make settings and error classes in the tables of the reference targets of links and of the search."""
     standard, python = app.env.domains.standard_domain, app.env.domains.python_domain
     docname = app.env.docname
     if docname not in ("reference/configuration", "reference/errors"):
         return
+    for table in doctree.findall(nodes.table):
+        table["classes"].append("reference")
     for row in doctree.findall(nodes.row):
         for name in (each.astext() for each in row.findall(nodes.literal)):
             if docname == "reference/configuration":
@@ -128,6 +130,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_lexer("mermaid", TextLexer)
     app.connect("source-read", read_source)
     app.connect("autodoc-skip-member", skip_tuple_fields)
-    app.connect("doctree-read", register_table_rows)
+    app.connect("doctree-read", prepare_tables)
     app.connect("build-finished", write_llms_texts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from kproducer import build_info
 from tests.packaging.native_sources import stale_modules
+from tests.support.browser import skip_or_fail_without_browser
 from tests.support.kafka.fixtures import (
     each_kafka,
     kafka,
@@ -52,6 +53,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     skip_or_fail_without_kafka(item)
     skip_or_fail_without_kerberos(item)
+    skip_or_fail_without_browser(item)
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
