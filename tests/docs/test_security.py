@@ -1,57 +1,25 @@
-"""docs/security.md is correct: its examples are accepted, and its table of names is complete."""
+"""docs/security.md is correct: its settings exist, and its table of names is complete."""
 
 from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kproducer import ConfigError, ProducerConfig
 from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
 from kproducer.config.properties_file import parse_properties
-from kproducer.security.sasl_settings import sasl_mechanism_of
+from tests.docs.examples import ROOT, Example, check_settings, examples, settings_in
 
-TEXT = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+PAGE = "docs/security.md"
+TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
 OTHERS = ("Java", "librdkafka", "kafka-python")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", TEXT, flags=re.DOTALL)
-
-
-def value_of(keyword: str, node: ast.expr) -> Any:
-    """The value of a literal, or one that fits the setting."""
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        if keyword == "ssl_context":
-            return None
-        return (lambda: ("token", 0)) if keyword.endswith("provider") else "from somewhere else"
-
-
-def configurations() -> list[dict[str, Any]]:
-    """The settings of every producer in the Python blocks."""
-    found = []
-    for block in blocks("python"):
-        for call in ast.walk(ast.parse(block)):
-            if not isinstance(call, ast.Call):
-                continue
-            if ast.unparse(call.func) == "KafkaProducer":
-                settings = {str(each.arg): value_of(str(each.arg), each.value) for each in call.keywords}
-                found.append({"bootstrap_servers": ast.literal_eval(call.args[0]), **settings})
-            elif ast.unparse(call.func) == "KafkaProducer.from_config" and call.args:
-                dotted = ast.literal_eval(call.args[0])
-                attributes = {name: attribute for attribute, name in DOTTED_NAMES.items()}
-                found.append({attributes[name]: value for name, value in dotted.items()})
-    return found
 
 
 def test_every_name_in_a_python_block_is_a_setting() -> None:
     """Also in dictionaries that no example passes to a producer."""
-    trees = [ast.parse(block) for block in blocks("python")]
+    trees = [ast.parse(example.code) for example in examples(pages=PAGE)]
     nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Dict)]
     names = [ast.literal_eval(key) for node in nodes for key in node.keys if key is not None]
     assert len(names) > 10
@@ -65,26 +33,16 @@ def test_every_setting_that_the_text_names_exists() -> None:
     assert [name for name in names if name not in SETTINGS] == []
 
 
-def check(config: ProducerConfig) -> None:
-    """Raise ConfigError if credentials contradict each other. GSSAPI also needs Kerberos and a keytab."""
-    if config.uses_sasl and config.sasl_mechanism != "GSSAPI":
-        sasl_mechanism_of(config).close()
-
-
-@pytest.mark.parametrize("settings", configurations(), ids=lambda each: str(each["bootstrap_servers"])[:40])
-def test_the_settings_of_each_example_are_accepted(settings: dict[str, Any]) -> None:
-    check(ProducerConfig.from_keywords(settings))
-
-
-@pytest.mark.parametrize("text", blocks("properties"), ids=lambda text: text.splitlines()[0])
-def test_each_properties_file_is_accepted(text: str) -> None:
+@pytest.mark.parametrize("example", examples("properties", PAGE), ids=str)
+def test_each_properties_file_is_accepted(example: Example) -> None:
     server = "b-1.mycluster.abc123.c2.kafka.eu-central-1.amazonaws.com:9098"
     needed = {"bootstrap.servers": server, "security.protocol": "SASL_SSL"}
-    check(ProducerConfig.from_dotted({**needed, **parse_properties(text, "docs/security.md")}))
+    check_settings(ProducerConfig.from_dotted({**needed, **parse_properties(example.code, PAGE)}))
 
 
 def test_there_is_an_example_for_each_kind_of_cluster() -> None:
-    servers = " ".join(str(each["bootstrap_servers"]) for each in configurations())
+    settings = [each for example in examples(pages=PAGE) for each in settings_in(example.code)]
+    servers = " ".join(each["bootstrap_servers"] for each in settings)
     for cluster in (
         "confluent.cloud",
         ":9098",

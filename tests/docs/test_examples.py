@@ -1,0 +1,73 @@
+"""Python examples in README.md and docs/ run as they are, with a mock cluster in place of localhost:9092.
+
+Those that cannot run are listed in ``examples.NOT_RUN``: they compile, and a producer accepts their settings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproducer import ProducerConfig
+from tests.docs.examples import NOT_RUN, ROOT, Example, check_settings, examples, settings_in
+from tests.support.kafka.fixtures import skip_or_fail
+from tests.support.kafka.maven_artifacts import KafkaUnavailableError, java_command
+from tests.support.kafka.mock_cluster import MockCluster
+
+RUN = [example for example in examples() if example.exemption is None]
+NOT_RUN_EXAMPLES = [example for example in examples() if example.exemption is not None]
+#: A small Spark session without a web interface, for examples that create one.
+SPARK_ENVIRONMENT = {
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
+
+
+@pytest.mark.parametrize("example", RUN, ids=str)
+def test_an_example_runs(example: Example, mock_cluster: MockCluster, tmp_path: Path) -> None:
+    uses_spark = "pyspark" in example.code
+    if uses_spark:
+        try:
+            java_command()
+        except KafkaUnavailableError as error:
+            skip_or_fail(f"Spark needs Java 17: {error}")
+    # The mock cluster creates topics for producers only, not for committed offsets.
+    for topic in re.findall(r'TopicPartition\("([^"]+)"', example.code):
+        mock_cluster.create_topic(topic, 1)
+    address = mock_cluster.bootstrap_servers.split(",")[0]
+    program = example.code.replace("localhost:9092", address).replace("/tmp/", f"{tmp_path}/")
+    # Tracebacks show the lines of the page.
+    (tmp_path / "example.py").write_text("\n" * (example.line - 1) + program, encoding="utf-8")
+    finished = subprocess.run(
+        [sys.executable, *([] if uses_spark else ["-W", "error"]), "example.py"],
+        cwd=tmp_path,
+        env={**os.environ, **SPARK_ENVIRONMENT},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert finished.returncode == 0, f"{example}:\n{finished.stderr}"
+    assert uses_spark or finished.stderr == ""
+    if example.page == "README.md":
+        assert "events" in finished.stdout
+
+
+@pytest.mark.parametrize("example", NOT_RUN_EXAMPLES, ids=str)
+def test_an_example_that_is_not_run_is_correct(example: Example) -> None:
+    compile(example.code, str(example), "exec")
+    for settings in settings_in(example.code):
+        check_settings(ProducerConfig.from_keywords(settings))
+
+
+def test_each_exemption_is_needed() -> None:
+    used = {example.exemption for example in NOT_RUN_EXAMPLES}
+    # A pattern may name a folder without pages.
+    assert [each for each in NOT_RUN if each not in used and any(ROOT.glob(each.pages))] == []
