@@ -1,4 +1,4 @@
-"""docs/security.md is correct: its settings exist, and its table of names is complete."""
+"""docs/security.md and docs/clusters/ are correct: their settings exist, and their tables are complete."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from tests.docs.examples import ROOT, Example, check_settings, examples, setting
 
 PAGE = "docs/security.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
+CLUSTERS = {path.name: path.read_text(encoding="utf-8") for path in ROOT.glob("docs/clusters/*.md")}
+EXAMPLES = examples(pages=PAGE) + examples(pages="docs/clusters/*")
 OTHERS = ("Java", "librdkafka", "kafka-python")
 
 
 def test_every_name_in_a_python_block_is_a_setting() -> None:
     """Also in dictionaries that no example passes to a producer."""
-    trees = [ast.parse(example.code) for example in examples(pages=PAGE)]
+    trees = [ast.parse(example.code) for example in EXAMPLES]
     nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Dict)]
     names = [ast.literal_eval(key) for node in nodes for key in node.keys if key is not None]
     assert len(names) > 10
@@ -27,34 +29,41 @@ def test_every_name_in_a_python_block_is_a_setting() -> None:
 
 
 def test_every_setting_that_the_text_names_exists() -> None:
-    text = TEXT[: TEXT.index("### Names in other clients")]
+    text = TEXT[: TEXT.index("### Names in other clients")] + "\n".join(CLUSTERS.values())
     names = re.findall(r"\b(?:ssl|sasl|https|proxy|security)_[a-z0-9_]*[a-z0-9]\b(?!_)", text)
     assert len(names) > 100
     assert [name for name in names if name not in SETTINGS] == []
 
 
-@pytest.mark.parametrize("example", examples("properties", PAGE), ids=str)
+@pytest.mark.parametrize("example", examples("properties", PAGE) + examples("properties", "docs/clusters/*"), ids=str)
 def test_each_properties_file_is_accepted(example: Example) -> None:
     server = "b-1.mycluster.abc123.c2.kafka.eu-central-1.amazonaws.com:9098"
     needed = {"bootstrap.servers": server, "security.protocol": "SASL_SSL"}
     check_settings(ProducerConfig.from_dotted({**needed, **parse_properties(example.code, PAGE)}))
 
 
-def test_there_is_an_example_for_each_kind_of_cluster() -> None:
-    settings = [each for example in examples(pages=PAGE) for each in settings_in(example.code)]
-    servers = " ".join(each["bootstrap_servers"] for each in settings)
-    for cluster in (
-        "confluent.cloud",
-        ":9098",
-        ":9096",
-        ":9094",
-        "servicebus",
-        "aiven",
-        "redpanda",
-        "svc",
-        "broker1",
-    ):
-        assert cluster in servers
+@pytest.mark.parametrize(
+    ("page", "servers"),
+    [
+        ("aiven.md", ["aivencloud.com:12345", "aivencloud.com:12346"]),
+        ("amazon-msk.md", ["amazonaws.com:9098", "amazonaws.com:9096", "amazonaws.com:9094"]),
+        ("azure-event-hubs.md", ["servicebus.windows.net:9093"] * 2),
+        ("confluent-cloud.md", ["confluent.cloud:9092"] * 2),
+        ("kerberos.md", ["broker1.example.com:9093"] * 2),
+        ("redpanda.md", ["redpanda-0.example.com:9092"]),
+        ("strimzi.md", ["my-namespace.svc:9093"] * 2),
+    ],
+)
+def test_each_page_has_a_program_for_each_way_to_authenticate(page: str, servers: list[str]) -> None:
+    programs = examples(pages=f"docs/clusters/{page}")
+    given = [str(each["bootstrap_servers"]) for program in programs for each in settings_in(program.code)]
+    assert len(given) == len(servers)
+    assert [server for server, end in zip(given, servers, strict=True) if not server.endswith(end)] == []
+
+
+def test_the_table_of_clusters_links_to_each_page() -> None:
+    table = TEXT[TEXT.index("### Clusters") : TEXT.index("### A Java properties file")]
+    assert set(re.findall(r"\(clusters/([a-z-]+\.md)\)", table)) == set(CLUSTERS)
 
 
 def rows() -> list[tuple[list[list[str]], list[str]]]:
