@@ -21,6 +21,7 @@ import setuptools
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import ExecError
 
+ROOT = Path(__file__).resolve().parent
 #: The folders with sources, and the folder at which their dotted names start.
 _SOURCES = {"kproducer": Path("."), "generated": Path("generated")}
 #: Python modules on the way of a batch: when batches are small, their steps take most of the
@@ -64,10 +65,6 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         self.distribution.ext_modules = found or self.distribution.ext_modules
         super().finalize_options()
         self.extensions = found
-        # Symbols are 60 % of a module. In a checkout, profilers need them.
-        if sys.platform == "linux" and not self.inplace and not _debugging_is_requested():
-            for extension in found:
-                extension.extra_link_args = [*(extension.extra_link_args or []), "-Wl,--strip-all"]
 
     def build_extension(self, ext: setuptools.Extension) -> None:
         """Compile one module; on failure, remember it and continue with the next one."""
@@ -85,25 +82,38 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         Raises:
             ExecError: a module could not be compiled, and KPRODUCER_REQUIRE_NATIVE=1 requires all of them.
         """
+        # Here and not in finalize_options, which also runs for commands that only write metadata.
+        if any(extension.name == _SHARED for extension in self.extensions):
+            translated = {extension.name: extension for extension in _mypyc_extensions()}
+            for extension in self.extensions:
+                vars(extension).update(vars(translated.get(extension.name, extension)))
+            self.extensions = [extension for extension in self.extensions if extension.sources]
+        # Symbols are 60 % of a module. In a checkout, profilers need them.
+        if sys.platform == "linux" and not self.inplace and not _debugging_is_requested():
+            for extension in self.extensions:
+                extension.extra_link_args = [*(extension.extra_link_args or []), "-Wl,--strip-all"]
         super().run()
         if self._broken and os.environ.get("KPRODUCER_REQUIRE_NATIVE") == "1":
             raise ExecError(f"not compiled: {', '.join(self._broken)}")
 
 
 def _extensions() -> list[setuptools.Extension]:
-    """Return a module for each source; none if the core cannot be used (PyPy, free-threaded builds)."""
+    """Return a module for each source; none if the core cannot be used (PyPy, free-threaded builds).
+
+    Those of mypyc have no sources yet: mypyc writes them, which takes a minute.
+    """
     if os.environ.get("KPRODUCER_NATIVE") == "0":  # compiled later, as in `make setup`
         return []
     if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return []
-    return _cython_extensions() + _mypyc_extensions()
+    modules = [name for name, source in _PYTHON_MODULES.items() if source.exists()]
+    of_mypyc = [_SHARED, *modules] if modules else []
+    return [*_cython_extensions(), *(setuptools.Extension(name, [], optional=True) for name in of_mypyc)]
 
 
 def _mypyc_extensions() -> list[setuptools.Extension]:
-    """The shared module, and one for each source. None if mypyc fails and the core is not required."""
+    """Run mypyc: the shared module, and one for each source. None if it fails and is not required."""
     sources = [str(source) for source in _PYTHON_MODULES.values() if source.exists()]
-    if not sources:
-        return []
     os.environ["MYPYPATH"] = "generated"
     try:
         from mypyc.build import mypycify
@@ -156,9 +166,20 @@ def native_sources(root: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
+def stale_modules(root: Path = ROOT) -> list[str]:
+    """The names of modules that are compiled in place and older than their sources."""
+    stale = []
+    for name, source in native_sources(root).items():
+        compiled = source.with_name(source.stem + EXTENSION_SUFFIXES[0])
+        sources = [path for path in (source, source.with_suffix(".pxd")) if path.exists()]
+        if compiled.exists() and compiled.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+            stale.append(name)
+    return stale
+
+
 def main(arguments: list[str]) -> Any:
     """Build in place; one build at a time, because concurrent builds would write the same files."""
-    os.chdir(Path(__file__).parent)
+    os.chdir(ROOT)
     os.environ["KPRODUCER_REQUIRE_NATIVE"] = "1"
     Path("build").mkdir(exist_ok=True)
     with open("build/.lock", "w") as lock:

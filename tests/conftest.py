@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kproducer import build_info
-from tests.packaging.native_sources import stale_modules
+from native_build import stale_modules
 from tests.support.browser import skip_or_fail_without_browser
 from tests.support.kafka.fixtures import (
     each_kafka,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from build_commands import absolute_links
-from tests.packaging.native_sources import ROOT
+from native_build import ROOT
 
 SOURCE = "https://example.com/us/sample"
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from native_build import MYPY_FLAGS, native_sources
-from tests.packaging.native_sources import ROOT, stale_modules
+from native_build import MYPY_FLAGS, ROOT, native_sources, stale_modules
 from tests.packaging.wheel_check import WheelError, check_contents
 
 SOURCES = "[project]\nname = 'sample'\nversion = '1'\n[tool.setuptools]\npackages = []\n"
@@ -191,6 +190,17 @@ def typed_project(project: Path) -> Path:
         "from kproducer.network.wakeup import answer\ndef twice() -> int:\n    return 2 * answer()\n"
     )
     return project
+
+
+def test_metadata_is_written_without_mypyc(typed_project: Path) -> None:
+    """pip requests it before each build, and mypyc takes a minute."""
+    (typed_project / "mypyc").mkdir()
+    (typed_project / "mypyc" / "__init__.py").touch()
+    (typed_project / "mypyc" / "build.py").write_text("open('called', 'w')\n")
+    code = "from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel('.')"
+    done = build(typed_project, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert not (typed_project / "called").exists()
 
 
 USE = "from kproducer.sender import metrics; print(metrics.twice(), metrics.__file__)"

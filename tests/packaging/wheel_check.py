@@ -17,8 +17,7 @@ import venv
 import zipfile
 from pathlib import Path
 
-from native_build import native_sources
-from tests.packaging.native_sources import ROOT
+from native_build import ROOT, native_sources
 
 #: Sends a record in each way with each codec, and reads them back from a fake cluster in the same process.
 SENDING = """
