@@ -83,7 +83,7 @@ def build_info() -> BuildInfo:
 
 @cache
 def warn_without_native_core() -> None:
-    """Warn, once per process, that a producer runs Python code although nobody has requested that."""
+    """Warn, once per interpreter, that a producer runs Python code although nobody has requested that."""
     if os.environ.get("KPRODUCER_KERNEL") == "pure":
         return
     if kernel.IMPLEMENTATION == "pure":
@@ -98,7 +98,12 @@ def warn_without_native_core() -> None:
     except Exception as error:  # see build_info
         reason = str(error)
     root = Path(__file__).parents[1]
-    if (root / "native_build.py").exists():
+    if "interpreter" in reason:  # Cython's and CPython's errors for a second one
+        remedy = (
+            "import kproducer in only one interpreter of the process (mod_wsgi: WSGIApplicationGroup"
+            " %{GLOBAL}; uWSGI: single-interpreter = true)"
+        )
+    elif (root / "native_build.py").exists():
         remedy = (
             f"kproducer was imported from its source tree {root}: run `make native` there, or start Python"
             " elsewhere to use an installed kproducer"

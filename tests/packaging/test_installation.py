@@ -145,6 +145,7 @@ import sys
 sys.path = {path!r}
 import kproducer, kproducer.sender.sender as module
 print(kproducer.build_info().client, module.__file__)
+kproducer.installation.warn_without_native_core()
 sys.stdout.flush()
 '''.format(path=sys.path)
 if sys.version_info >= (3, 13):
@@ -165,6 +166,9 @@ def test_a_second_interpreter_of_the_process_runs_the_sources() -> None:
     client, path = done.stdout.split()
     assert client == "interpreted"
     assert path.endswith(".py")
+    assert "import kproducer in only one interpreter of the process" in done.stderr
+    assert "make native" not in done.stderr
+    assert "compiler" not in done.stderr
 
 
 @pytest.mark.parametrize("missing", ["kproducer.kernel.native._batch", "kproducer_messages._native"])
