@@ -30,9 +30,9 @@ from examples.demo_source import FileLines, JsonEvents, Source, portions
 from kproducer import KafkaError, KafkaProducer
 from tests.support.kafka import sasl
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, check_version
 from tests.support.kafka.mock_cluster import MockCluster
-from tests.support.kafka.topics import create_topic
+from tests.support.kafka.topics import create_topic, require_broker
 
 DEFAULT_COUNT = 1_000_000
 #: The mock keeps 5 MiB per partition; a portion of the demo must fit even if partitions are uneven.
@@ -60,6 +60,7 @@ class Target(NamedTuple):
 def broker(arguments: argparse.Namespace, topic: str, console: Console) -> Iterator[Target]:
     """Start a cluster with the topic, or use an existing one."""
     if arguments.bootstrap:
+        require_broker(arguments.bootstrap)
         create_topic(arguments.bootstrap, topic, KAFKA_PARTITIONS)
         yield Target(arguments.bootstrap, {}, arguments.bootstrap, f"Kafka at {arguments.bootstrap}")
     elif arguments.secure:
@@ -211,6 +212,8 @@ def main() -> None:
     source = FileLines(arguments.input) if arguments.input else JsonEvents(arguments.count)
     topic = f"kproducer-demo-{uuid.uuid4().hex[:8]}"
     try:
+        if arguments.kafka:
+            check_version(arguments.kafka)
         with broker(arguments, topic, console) as target:
             console.print(f"[bold]{source.description}[/] -> {target.description}\n")
             holds = run(target, topic, source, arguments.compression, console)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,27 @@ def test_an_existing_cluster_is_not_also_started():
     finished = _demo("--bootstrap", "127.0.0.1:9", "--secure")
     assert finished.returncode == 2
     assert "--bootstrap uses an existing cluster; --kafka and --secure start one" in finished.stderr
+
+
+def test_a_cluster_that_is_down_is_named_with_the_reason():
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))  # does not listen
+        address = f"127.0.0.1:{reserved.getsockname()[1]}"
+        finished = _demo("--bootstrap", address)
+    assert finished.returncode == 1
+    assert finished.stderr.strip() == (
+        f"the demo failed: no broker accepts connections ({address}: Connection refused): start one there, or"
+        " correct the address"
+    )
+
+
+def test_a_server_that_is_no_broker_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        finished = _demo("--bootstrap", address)
+    assert finished.returncode == 1
+    assert f"the demo failed: {address} accepts connections, but no broker answers" in finished.stderr
+    assert "Traceback" not in finished.stderr
 
 
 def test_a_value_that_differs_is_not_verified(mock_cluster):

@@ -21,6 +21,7 @@ from types import TracebackType
 
 from tests.support.kafka.java_process import JavaProcess, run_java
 from tests.support.kafka.log_dump import DumpedBatch, dump_log_files
+from tests.support.kafka.maven_artifacts import KafkaUnavailableError
 from tests.support.kafka.properties import (
     NodeAddress,
     as_text,
@@ -65,6 +66,21 @@ class ReservedPorts:
     def close(self) -> None:
         for each in self._sockets:
             each.close()
+
+
+def _check_free(port: int) -> None:
+    """Whether a broker could listen on a port; it reports a port in use only after half a minute."""
+    with socket.socket() as probe:
+        # As brokers do: connections that were closed a short time ago do not matter.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise KafkaUnavailableError(
+                f"no broker can listen on 127.0.0.1:{port} ({reason}): stop the program that uses the port,"
+                " or choose another one"
+            ) from None
 
 
 class KafkaNode:
@@ -157,7 +173,13 @@ class KafkaCluster:
                 SASL settings are ``properties``, for all (``ssl.keystore.type``) or for one listener
                 (``listener.name.mtls.ssl.client.auth``). ``bootstrap`` has their addresses.
             first_port: the port of node 1, ``None`` for a free one as for the others.
+
+        Raises:
+            KafkaUnavailableError: Kafka cannot run here, or ``first_port`` is in use.
+            RuntimeError: a process ended or was not ready in time.
         """
+        if first_port is not None:
+            _check_free(first_port)
         self.version = version
         self.heap_mb = heap_mb
         self.lifetime_seconds = lifetime_seconds

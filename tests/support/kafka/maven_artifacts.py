@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -70,6 +71,18 @@ def java_command() -> str:
             "(Debian: apt-get install openjdk-17-jdk-headless maven)"
         )
     return found
+
+
+def check_version(version: str) -> None:
+    """Refuse a version that the test brokers are not configured for, before anything is resolved or started.
+
+    Raises:
+        KafkaUnavailableError: it is none of ``KAFKA_VERSIONS``.
+    """
+    if version not in KAFKA_VERSIONS:
+        raise KafkaUnavailableError(
+            f"Apache Kafka {version!r} cannot be started: the known versions are {', '.join(KAFKA_VERSIONS)}"
+        )
 
 
 def is_cached(version: str) -> bool:
@@ -147,7 +160,8 @@ def _resolve(folder: Path, name: str, wanted: str, pom: str) -> None:
             check=False,
         )
     if finished.returncode != 0 or not list((work / "jars").glob(wanted)):
-        errors = [line for line in log_path.read_text().splitlines() if line.startswith("[ERROR]")]
+        # The first one may follow escape sequences in its line.
+        errors = re.findall(r"\[ERROR\] +(\S.*)", log_path.read_text())
         reason = errors[0] if errors else f"exit code {finished.returncode}"
         raise KafkaUnavailableError(f"Maven could not resolve {name}: {reason} ({log_path})")
     (work / "jars").rename(folder)

@@ -11,7 +11,7 @@ import sys
 import threading
 
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.kafka.maven_artifacts import KAFKA_VERSIONS, NEWEST_VERSION, KafkaUnavailableError
+from tests.support.kafka.maven_artifacts import KAFKA_VERSIONS, NEWEST_VERSION, check_version
 
 LIFETIME_SECONDS = 12 * 3600
 
@@ -19,7 +19,7 @@ LIFETIME_SECONDS = 12 * 3600
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run Apache Kafka on a free loopback port until Ctrl-C.")
     known = ", ".join(KAFKA_VERSIONS)
-    parser.add_argument("version", nargs="?", default=NEWEST_VERSION, help=f"tested: {known}")
+    parser.add_argument("version", nargs="?", default=NEWEST_VERSION, help=f"one of {known}")
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--port", type=int, help="port of the first node; default: a free port")
     arguments = parser.parse_args()
@@ -27,8 +27,9 @@ def main() -> None:
     stop = threading.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda *_: stop.set())
-    print(f"starting Apache Kafka {arguments.version} ...", file=sys.stderr, flush=True)
     try:
+        check_version(arguments.version)
+        print(f"starting Apache Kafka {arguments.version} ...", file=sys.stderr, flush=True)
         cluster = KafkaCluster(
             arguments.version,
             arguments.nodes,
@@ -37,8 +38,8 @@ def main() -> None:
             java_options=(),
             first_port=arguments.port,
         )
-    except KafkaUnavailableError as error:
-        sys.exit(str(error))
+    except RuntimeError as error:
+        sys.exit(f"make broker: {error}")
     with cluster:
         print(cluster.bootstrap_servers, flush=True)
         print(f"logs and data in {cluster.folder}; Ctrl-C stops it", file=sys.stderr, flush=True)

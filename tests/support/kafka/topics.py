@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
 
+from kproducer.config.producer_config import ProducerConfig
+
 TIMEOUT_SECONDS = 30.0
+_CONNECT_TIMEOUT_SECONDS = 5.0
 
 
 def _admin(bootstrap_servers: str) -> AdminClient:
@@ -21,6 +25,33 @@ def broker_ids(bootstrap_servers: str) -> set[int]:
         return set(_admin(bootstrap_servers).list_topics(timeout=5).brokers)
     except KafkaException:
         return set()
+
+
+def require_broker(bootstrap_servers: str) -> None:
+    """Fail at once if there is no broker; the admin client tries for ``TIMEOUT_SECONDS`` and gives no reason.
+
+    Raises:
+        ConfigError: not ``host:port``, or a comma-separated list of them.
+        RuntimeError: no server accepts connections, or none answers as a broker without TLS and SASL does.
+    """
+    failures = []
+    for server in ProducerConfig(bootstrap_servers=bootstrap_servers).bootstrap_servers:
+        host, _, port = server.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_SECONDS).close()
+        except OSError as error:
+            failures.append(f"{server}: {error.strerror or error}")
+        else:
+            break
+    else:
+        raise RuntimeError(
+            f"no broker accepts connections ({'; '.join(failures)}): start one there, or correct the address"
+        )
+    if not broker_ids(bootstrap_servers):
+        raise RuntimeError(
+            f"{server} accepts connections, but no broker answers: check that this is a listener of a broker"
+            " without TLS and SASL"
+        )
 
 
 def create_topic(
