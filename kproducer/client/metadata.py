@@ -19,7 +19,6 @@ from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.client.snapshot_merger import (
     INVALID_TOPIC_CODE,
     TOPIC_AUTHORIZATION_FAILED_CODE,
-    UNKNOWN_TOPIC_OR_PARTITION_CODE,
     SnapshotMerger,
 )
 from kproducer.config.producer_config import ProducerConfig
@@ -133,14 +132,8 @@ class Metadata:
             return self._merger.topic_errors.get(topic)
 
     def missing_topic_suffix(self, topic: str, now_ms: int) -> str | None:
-        """If the brokers say that this topic does not exist, the end of the warning about it.
-
-        ``None``: they do not, or a warning was logged a short time ago.
-        """
+        """The end of a warning that this topic does not exist; ``None``: there was one a short time ago."""
         with self._lock:
-            error = self._merger.topic_errors.get(topic)
-            if error is None or error.code != UNKNOWN_TOPIC_OR_PARTITION_CODE:
-                return None
             return self._missing_topics.suffix(topic, now_ms)
 
     def maybe_throw_topic_error(self, topic: str) -> None:

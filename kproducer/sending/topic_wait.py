@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kproducer.client.snapshot_merger import UNKNOWN_TOPIC_OR_PARTITION_CODE
 from kproducer.errors import InvalidArgumentError, MetadataTimeoutError
 from kproducer.errors.broker_errors import InvalidTopicError
 from kproducer.runtime.arguments import topic_mistake
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from kproducer.engine.producer_engine import ProducerEngine
 
 _log = GuardedLogger(__name__)
+
+#: Brokers from 3.x on that create a topic on request first respond that it does not exist.
+_CREATION_MS = 1000
 
 
 def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> MetadataSnapshot:
@@ -44,6 +48,7 @@ def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> Me
     metadata = engine.metadata
     now_ms = engine.clock.monotonic_ms()
     deadline_ms = now_ms + engine.config.max_block_ms
+    missing_since_ms: int | None = None
     while True:
         metadata.add(topic, now_ms)
         snapshot = metadata.snapshot
@@ -58,6 +63,14 @@ def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> Me
             raise _timeout(engine, topic, partition) from None
         metadata.maybe_throw_topic_error(topic)
         now_ms = engine.clock.monotonic_ms()
+        error = metadata.topic_error(topic)
+        if error is None or error.code != UNKNOWN_TOPIC_OR_PARTITION_CODE:
+            missing_since_ms = None
+            continue
+        if missing_since_ms is None:
+            missing_since_ms = now_ms
+        if now_ms - missing_since_ms < _CREATION_MS:
+            continue
         suffix = metadata.missing_topic_suffix(topic, now_ms)
         if suffix is not None:
             _log.warning(
