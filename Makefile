@@ -115,12 +115,43 @@ exactly-once-chaos: native ## a Spark query that is killed at every step; checks
 exactly-once-model: setup ## check every order of events in a model of Kafka and Spark with the real protocols (MODEL_ARGS=)
 	@$(PY) -m tests.spark.exactly_once_model $(MODEL_ARGS)
 
-demo: setup ## send a million events to an embedded broker and read them back (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=)
-	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) \
-		$(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) --spark $(DEMO_ARGS)
+# What the demo and the brokers need, in an environment of their own unless there is that of make setup, which has more.
+# The kernel is compiled, and the client around it is not: that would take another minute.
+ifeq ($(wildcard $(VENV)/.installed),)
+DEMO_VENV  := .venv-demo
+DEMO_STAMP := $(DEMO_VENV)/.installed$(if $(SECURE),-secure)$(if $(SPARK),-spark)
+DEMO_CORE  := $(DEMO_VENV)/.compiled
+demo: export KPRODUCER_INTERPRETED ?= 1
+else
+DEMO_VENV  := $(VENV)
+DEMO_STAMP := $(VENV)/.installed
+DEMO_CORE  := $(VENV)/.compiled
+endif
+DEMO_PY    := $(DEMO_VENV)/bin/python
+DEMO_NEEDS := setuptools Cython confluent-kafka rich $(if $(SECURE),trustme) $(if $(SPARK),pyspark pyarrow)
 
-broker: setup ## run Apache Kafka until Ctrl-C (KAFKA=4.4.0, NODES=1, PORT=) and print its address
-	@$(PY) -m tests.support.kafka.run_broker $(or $(KAFKA),$(KAFKA_VERSION)) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))
+.venv-demo/.installed%: .venv-demo/.installed
+	$(DEMO_PY) -m pip install -c constraints.txt $(DEMO_NEEDS)
+	@touch $@
+
+.venv-demo/.installed: pyproject.toml constraints.txt
+	@echo "Preparing .venv-demo, once: packages, then the compiled kernel"
+	$(PYTHON) -m venv .venv-demo
+	$(DEMO_PY) -m pip install -c constraints.txt $(DEMO_NEEDS)
+	KPRODUCER_NATIVE=0 $(DEMO_PY) -m pip install --no-build-isolation -c constraints.txt -e .
+	@touch $@
+
+.venv-demo/.compiled: .venv-demo/.installed
+	KPRODUCER_NATIVE=cython $(DEMO_PY) -W ignore native_build.py || \
+		echo "The kernel is not compiled (this needs a C compiler and Python's headers): the demo runs Python code"
+	@touch $@
+
+demo: $(DEMO_STAMP) $(DEMO_CORE) ## send a million events to an embedded broker and read them back (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=; SPARK=1: a Spark job, too)
+	@$(DEMO_PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) \
+		$(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) $(if $(SPARK),--spark) $(DEMO_ARGS)
+
+broker: $(DEMO_STAMP) ## run Apache Kafka until Ctrl-C (KAFKA=4.4.0, NODES=1, PORT=) and print its address
+	@$(DEMO_PY) -m tests.support.kafka.run_broker $(or $(KAFKA),$(KAFKA_VERSION)) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))
 
 bench: setup ## measure every client on every workload, with the embedded cluster and Apache Kafka (BENCH_SECONDS=900, BENCH_ARGS=)
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
@@ -163,5 +194,5 @@ sanitize: setup ## test the native core under gcc's address and undefined-behavi
 	@if grep -l 'ERROR: AddressSanitizer\|runtime error' build/sanitized/report.* 2>/dev/null; then exit 1; fi
 
 clean: ## remove build artifacts (not the cache of broker artifacts)
-	rm -rf $(VENV) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .venv-demo build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 	find kproducer generated -name '*.so' -delete -o -name '*.c' -delete

@@ -27,7 +27,7 @@ from rich.table import Table
 from examples import spark_demo
 from examples.demo_journey import Journey
 from examples.demo_source import FileLines, JsonEvents, Source, portions
-from kproducer import KafkaError, KafkaProducer
+from kproducer import KafkaError, KafkaProducer, build_info
 from tests.support.kafka import sasl
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, check_version
@@ -181,6 +181,8 @@ def report(
     table.add_row("batches", f"{batches:,}  ({count / max(batches, 1):,.0f} records each)")
     table.add_row("requests", f"{requests:,}  ({batches / max(requests, 1):,.1f} batches each)")
     table.add_row("versions", versions_in_use(metrics))
+    code = build_info()
+    table.add_row("code", f"{code.kernel} kernel, {code.client} client")
     console.print()
     console.print(table)
 
@@ -203,7 +205,7 @@ def main() -> None:
     what.add_argument("--count", type=int, default=DEFAULT_COUNT, help="number of JSON events")
     what.add_argument("--input", type=Path, metavar="FILE", help="send the lines of a file instead")
     parser.add_argument("--compression", default="none", choices=["none", "gzip", "snappy", "lz4", "zstd"])
-    parser.add_argument("--spark", action="store_true", help="then run a Spark job, if Java is installed")
+    parser.add_argument("--spark", action="store_true", help="then run a Spark job (Java and pyspark)")
     arguments = parser.parse_args()
     if arguments.bootstrap and (arguments.kafka or arguments.secure):
         parser.error("--bootstrap uses an existing cluster; --kafka and --secure start one")
@@ -214,6 +216,8 @@ def main() -> None:
     try:
         if arguments.kafka:
             check_version(arguments.kafka)
+        if arguments.spark:
+            spark_demo.require_java()
         with broker(arguments, topic, console) as target:
             console.print(f"[bold]{source.description}[/] -> {target.description}\n")
             holds = run(target, topic, source, arguments.compression, console)
@@ -225,6 +229,10 @@ def main() -> None:
                     is_mock=is_mock,
                     security=target.security,
                     reader_servers=target.reader_servers,
+                )
+            else:
+                console.print(
+                    "\n[dim]make demo SPARK=1 also runs a Spark job: needs Java 17, installs pyspark[/]"
                 )
     except KafkaUnavailableError as error:
         sys.exit(str(error))

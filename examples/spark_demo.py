@@ -105,11 +105,7 @@ def show_in_demo(
     security: Mapping[str, str],
     reader_servers: str,
 ) -> bool:
-    """The batch job on the demo's cluster; without Java it is skipped with a message."""
-    missing = why_not()
-    if missing:
-        console.print(f"\n[dim]the Spark part was skipped: {missing}[/]")
-        return True
+    """The batch job on the demo's cluster."""
     topic = f"kproducer-spark-demo-{uuid.uuid4().hex[:8]}"
     if not is_mock:  # a mock cluster creates topics on the first request for them
         create_topic(reader_servers, topic, PARTITIONS)
@@ -124,11 +120,10 @@ def show_in_demo(
         )
 
 
-def why_not() -> str | None:
-    """What is missing to run Spark, or ``None``."""
+def require_java() -> None:
+    """Raise RuntimeError if there is no Java to run Spark."""
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-        return "Spark needs Java 17 (Debian: apt-get install openjdk-17-jdk-headless)"
-    return None
+        raise RuntimeError("Spark needs Java 17 (Debian: apt-get install openjdk-17-jdk-headless)")
 
 
 def _run(job: str, bootstrap_servers: str, topic: str, *arguments: str) -> float:
@@ -165,9 +160,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=DEFAULT_COUNT, help="number of rows or lines")
     arguments = parser.parse_args()
     console = Console(highlight=False)
-    missing = why_not()
-    if missing:
-        sys.exit(missing)
+    try:
+        require_java()
+    except RuntimeError as error:
+        sys.exit(str(error))
     shows = {"batch": show_batch, "stream": show_stream}
     chosen = [arguments.job] if arguments.job else list(shows)
     holds = True

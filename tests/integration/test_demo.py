@@ -12,6 +12,7 @@ import pytest
 from examples.demo_journey import Journey
 from examples.demo_source import FileLines, JsonEvents, portions
 from kproducer import KafkaProducer
+from tests.packaging.wheel_check import DEMO_NEEDS
 
 pytestmark = pytest.mark.mock_cluster
 
@@ -47,6 +48,26 @@ def test_every_event_is_verified_on_a_cluster_with_sasl_ssl():
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "SASL_SSL (SCRAM-SHA-512)" in finished.stdout
     assert "verified 5,000 of 5,000" in finished.stdout
+
+
+def _make_demo(tmp_path: Path, *variables: str) -> str:
+    """The commands of ``make demo`` in a checkout without ``make setup``."""
+    command = ["make", "--dry-run", "demo", f"VENV={tmp_path}/none", *variables]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_demo_installs_what_it_needs_and_no_more(tmp_path):
+    commands = _make_demo(tmp_path)
+    assert all(name in commands for name in DEMO_NEEDS)
+    assert "[dev]" not in commands
+    assert "pyspark" not in commands
+    assert "--spark" not in commands
+
+
+def test_spark_is_installed_and_run_on_request(tmp_path):
+    commands = _make_demo(tmp_path, "SPARK=1")
+    assert "pyspark pyarrow" in commands
+    assert "--spark" in commands
 
 
 def test_an_existing_cluster_is_not_also_started():

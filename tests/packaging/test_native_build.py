@@ -214,6 +214,19 @@ def test_python_modules_are_compiled_beside_their_sources(typed_project: Path) -
     assert path.endswith(EXTENSION_SUFFIXES[0])
 
 
+def test_sources_of_cython_can_be_compiled_alone(typed_project: Path) -> None:
+    done = build(typed_project, "native_build.py", KPRODUCER_NATIVE="cython")
+    assert done.returncode == 0, done.stderr
+    assert answer(typed_project) == "42"
+    assert build(typed_project, "-c", USE).stdout.split()[1].endswith(".py")
+
+
+def test_progress_is_shown_for_what_is_compiled(project: Path) -> None:
+    first, second = (build(project, "native_build.py").stdout for _ in range(2))
+    assert "compiled kproducer.inner._answer" in first.splitlines()
+    assert "compiled" not in second
+
+
 def test_a_python_module_that_left_the_list_runs_as_it_is(typed_project: Path) -> None:
     compiled = typed_project / "kproducer" / "sender" / ("other" + EXTENSION_SUFFIXES[0])
     compiled.touch()
