@@ -63,8 +63,9 @@ class KafkaProducer:
 
     Args:
         bootstrap_servers: ``"host:port,host:port"`` or a list of ``"host:port"``.
-        settings: any other attribute of ``ProducerConfig``: Kafka's names with ``_`` for ``.``. README.md
-            describes them all, docs/security.md those for TLS (``ssl_``), SASL (``sasl_``) and proxies.
+        settings: any other attribute of ``ProducerConfig``: Kafka's names with ``_`` for ``.``.
+            docs/reference/configuration.md describes them all, docs/security.md those for TLS (``ssl_``),
+            SASL (``sasl_``) and proxies.
 
     Raises:
         ConfigError: a setting is unknown, out of range or contradicts another; nothing is left running.
