@@ -1,89 +1,21 @@
-"""docs/tour.md and docs/guides/ are correct: their examples run, their links lead somewhere, nothing is left out."""
+"""docs/tour.md and docs/guides/ name what exists, and leave out no error and no message of the log."""
 
 from __future__ import annotations
 
 import ast
 import logging
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import kproducer
-from kproducer import METRICS, KafkaError, ProducerConfig, errors
+from kproducer import METRICS, KafkaError, errors
 from kproducer.config.producer_config import SETTINGS
-from tests.support.kafka.mock_cluster import MockCluster
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [DOCS / "tour.md", *sorted((DOCS / "guides").glob("*.md"))]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
-BLOCKS = [
-    pytest.param(block, id=f"{page.stem}-{number}")
-    for page, text in TEXTS.items()
-    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE), 1)
-]
-
-
-@pytest.mark.parametrize("kernel", ["auto", "pure"])
-@pytest.mark.parametrize("block", BLOCKS)
-def test_a_pasted_block_runs(block: str, kernel: str, mock_cluster: MockCluster, tmp_path: Path) -> None:
-    program = block.replace("localhost:9092", mock_cluster.bootstrap_servers.split(",")[0])
-    if "import fastapi" in block or "from fastapi" in block:
-        check_without_running(program)
-        return
-    command = ["-W", "error", "-c", program]
-    if "import pytest" in block:
-        (tmp_path / "test_example.py").write_text(program)
-        command = ["-m", "pytest", "-p", "no:cacheprovider", "-W", "error", str(tmp_path / "test_example.py")]
-    finished = subprocess.run(
-        [sys.executable, *command],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "KPRODUCER_KERNEL": kernel},
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "events" in finished.stdout or "1 passed" in finished.stdout
-    # A producer without a broker logs a warning, unless it is closed first.
-    assert finished.stderr == "" or '"localhost:1"' in block
-
-
-def check_without_running(program: str) -> None:
-    """For a block whose framework is not installed: its imports of ours exist, and its settings are accepted."""
-    nodes = list(ast.walk(ast.parse(program)))
-    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "kproducer"]
-    producers = [node for node in nodes if isinstance(node, ast.Call) and "KafkaProducer" in ast.unparse(node.func)]
-    assert imports
-    assert producers
-    for node in imports:
-        assert all(hasattr(kproducer, alias.name) for alias in node.names)
-    for call in producers:
-        settings = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-        ProducerConfig.from_keywords({"bootstrap_servers": ast.literal_eval(call.args[0]), **settings})
-
-
-def anchors_of(page: Path) -> set[str]:
-    """The anchors that GitHub and MyST give to the headings of a page."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_link_leads_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", TEXTS[page])
-    assert links
-    broken = []
-    for path, anchor in links:
-        target = (page.parent / path).resolve() if path else page
-        if not target.is_file() or (anchor and anchor not in anchors_of(target)):
-            broken.append(f"{path}#{anchor}")
-    assert broken == []
 
 
 def logged_messages() -> dict[str, str]:
@@ -98,7 +30,10 @@ def logged_messages() -> dict[str, str]:
                 level = ast.unparse(arguments.pop(0))
                 if "INFO" in level and "WARNING" not in level:
                     continue
-            elif logging.getLevelName(method.upper()) not in range(logging.WARNING, 100) and method != "exception":
+            elif (
+                logging.getLevelName(method.upper()) not in range(logging.WARNING, 100)
+                and method != "exception"
+            ):
                 continue
             if arguments and isinstance(arguments[0], ast.Constant):
                 found[str(arguments[0].value)] = path.name
@@ -109,7 +44,9 @@ def test_every_warning_and_error_in_the_log_is_explained() -> None:
     messages = logged_messages()
     assert len(messages) > 30
     # What the page quotes, with "..." for what varies.
-    quotes = [quote for quote in re.findall(r"`([^`\n]+)`", TEXTS[DOCS / "guides/operations.md"]) if " " in quote]
+    quotes = [
+        quote for quote in re.findall(r"`([^`\n]+)`", TEXTS[DOCS / "guides/operations.md"]) if " " in quote
+    ]
     patterns = [re.compile(".*".join(map(re.escape, quote.split("...")))) for quote in quotes]
     unexplained = {
         text: name for text, name in messages.items() if not any(each.match(text) for each in patterns)
@@ -147,5 +84,9 @@ def test_every_error_in_a_heading_exists() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_setting_and_metric_exists(page: Path) -> None:
     arguments = {"timestamp_ms", "timestamps_ms"}
-    names = re.findall(r"(?<![\w.])[a-z]+(?:_[a-z]+)*_(?:ms|bytes|size|memory|type|total|avg|max)\b", TEXTS[page])
-    assert [name for name in names if name not in SETTINGS and name not in METRICS and name not in arguments] == []
+    names = re.findall(
+        r"(?<![\w.])[a-z]+(?:_[a-z]+)*_(?:ms|bytes|size|memory|type|total|avg|max)\b", TEXTS[page]
+    )
+    assert [
+        name for name in names if name not in SETTINGS and name not in METRICS and name not in arguments
+    ] == []

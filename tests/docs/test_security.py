@@ -35,7 +35,9 @@ def test_every_setting_that_the_text_names_exists() -> None:
     assert [name for name in names if name not in SETTINGS] == []
 
 
-@pytest.mark.parametrize("example", examples("properties", PAGE) + examples("properties", "docs/clusters/*"), ids=str)
+@pytest.mark.parametrize(
+    "example", examples("properties", PAGE) + examples("properties", "docs/clusters/*"), ids=str
+)
 def test_each_properties_file_is_accepted(example: Example) -> None:
     server = "b-1.mycluster.abc123.c2.kafka.eu-central-1.amazonaws.com:9098"
     needed = {"bootstrap.servers": server, "security.protocol": "SASL_SSL"}
