@@ -28,6 +28,9 @@ nitpick_ignore = [("py:class", "DeliveryCallback"), ("py:class", "HeadersInput")
 # The folders of some globs in index.md may be empty. Sphinx gives this warning no type to suppress.
 logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda it: "glob pattern" not in str(it.msg))
 
+# Blocks that Pygments cannot read are shown without colors: diagrams, which GitHub draws, and some Java.
+suppress_warnings = ["misc.highlighting_failure"]
+
 # Quotation marks stay as they are, because much of the text is about code.
 smartquotes_action = "D"
 

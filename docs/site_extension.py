@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from pygments.lexers.special import TextLexer
 from sphinx.addnodes import toctree
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -120,14 +119,14 @@ def _description(doctree: nodes.document) -> str:
 
 
 def _text_of(env: BuildEnvironment, docname: str, doctree: nodes.document) -> str:
+    """The Markdown of a page; of a page that consists of docstrings, their text."""
     path = ROOT_FILES.get(docname, Path(env.doc2path(docname)))
-    return path.read_text(encoding="utf-8") if path.suffix == ".md" else doctree.astext()
+    text = path.read_text(encoding="utf-8")
+    return doctree.astext() if path.suffix == ".rst" or "{eval-rst}" in text else text
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    # GitHub draws these diagrams; here they are text.
-    app.add_lexer("mermaid", TextLexer)
     app.connect("source-read", read_source)
     app.connect("autodoc-skip-member", skip_tuple_fields)
     app.connect("doctree-read", prepare_tables)

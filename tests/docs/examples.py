@@ -43,6 +43,7 @@ NOT_RUN = (
         "docs/spark.md", "SASL_SSL", "needs SASL; spark/test_secured_cluster.py writes to such a cluster"
     ),
     Exemption("docs/spark.md", "exactly-once", "needs two DataFrames; spark/test_exactly_once_spark.py"),
+    Exemption("docs/guides/asyncio.md", "fastapi", "needs a web server"),
     Exemption("docs/codegen.md", "", "need a spec that the text adds; codegen/test_tutorial.py compiles it"),
     Exemption("docs/codegen-layout.md", "", "are parts of generated modules"),
 )
@@ -108,9 +109,13 @@ def _value_of(setting: str, node: ast.expr) -> Any:
     value = _literal(node)
     if value is not None or setting == "ssl_context":
         return value
-    if setting.endswith("provider"):
-        return lambda: ("token", 0)
-    return "broker:9092" if setting == "bootstrap_servers" else "from somewhere else"
+    fitting = {
+        "bootstrap_servers": "broker:9092",
+        "sasl_jaas_config": "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        ' username="alice" password="secret";',
+        "sasl_oauth_token_provider": lambda: ("token", 0),
+    }
+    return fitting.get(setting, "from somewhere else")
 
 
 def _literal(node: ast.expr) -> Any:
