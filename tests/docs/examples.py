@@ -43,7 +43,6 @@ NOT_RUN = (
         "docs/spark.md", "SASL_SSL", "needs SASL; spark/test_secured_cluster.py writes to such a cluster"
     ),
     Exemption("docs/spark.md", "exactly-once", "needs two DataFrames; spark/test_exactly_once_spark.py"),
-    Exemption("docs/guides/asyncio.md", "fastapi", "needs a web server"),
     Exemption("docs/codegen.md", "", "need a spec that the text adds; codegen/test_tutorial.py compiles it"),
     Exemption("docs/codegen-layout.md", "", "are parts of generated modules"),
 )
