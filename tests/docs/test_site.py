@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium.webdriver import Chrome
@@ -72,7 +73,7 @@ def shared_browser(site: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def browser(shared_browser: Chrome, site: str) -> Iterator[Chrome]:
+def browser(shared_browser: Any, site: str) -> Iterator[Chrome]:
     """A browser on which nothing was set. After the test: no page had an error or loaded a foreign file."""
     shared_browser.get(f"{site}/index.html")
     shared_browser.execute_script("localStorage.clear()")
