@@ -11,6 +11,7 @@ import pytest
 
 from kproducer import METRICS, KafkaError, errors
 from kproducer.config.producer_config import SETTINGS
+from kproducer.errors import broker_errors
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -75,9 +76,7 @@ def test_every_class_of_errors_is_explained() -> None:
 def test_every_error_in_a_heading_exists() -> None:
     headings = re.findall(r"^### (\w+)$", TEXTS[DOCS / "guides/errors.md"], re.MULTILINE)
     assert len(headings) > 40
-    missing = [
-        name for name in headings if not (hasattr(errors, name) or hasattr(errors.broker_errors, name))
-    ]
+    missing = [name for name in headings if not (hasattr(errors, name) or hasattr(broker_errors, name))]
     assert missing == []
 
 

@@ -121,8 +121,8 @@ def test_the_sidebar_is_beside_the_text_and_on_a_phone_behind_a_button(browser: 
     wait.until(lambda _: left_and_right(browser, sidebar)[1] <= 0)
     find(browser, ".mobile-header .nav-overlay-icon").click()
     wait.until(lambda _: left_and_right(browser, sidebar)[0] == 0)
-    find(browser, ".sidebar-tree a[href$='configuration.html']").click()
-    wait.until(lambda _: browser.current_url == f"{site}/reference/configuration.html")
+    find(browser, ".sidebar-tree a[href$='tour.html']").click()
+    wait.until(lambda _: browser.current_url == f"{site}/tour.html")
 
 
 def test_the_search_finds_a_setting_and_its_row(browser: Chrome, site: str) -> None:
