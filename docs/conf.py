@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -25,8 +24,6 @@ nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!kproducer\b).*\..*|array|UUID")]
 # Aliases of types, which the docstrings describe.
 nitpick_ignore = [("py:class", "DeliveryCallback"), ("py:class", "HeadersInput")]
-# The folders of some globs in index.md may be empty. Sphinx gives this warning no type to suppress.
-logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda it: "glob pattern" not in str(it.msg))
 
 # Blocks that Pygments cannot read are shown without colors: diagrams, which GitHub draws, and some Java.
 suppress_warnings = ["misc.highlighting_failure"]

@@ -47,19 +47,23 @@ _OTHER_NAMES = {
 
 _CONTEXT = "pass an ssl.SSLContext as ssl_context"
 _JVM = "it is only for Java; remove the setting"
+_RACK = "the producer does not choose partitions by rack; remove the setting"
 
 #: Settings that have no equivalent, and what to do instead.
 _NO_COUNTERPART = {
+    "allow_auto_create_topics": "auto.create.topics.enable of the brokers decides; remove the setting",
     "api_version": "the producer negotiates API versions with each broker; remove the setting",
     "api_version_request": "the producer always negotiates API versions; remove the setting",
     "batch_num_messages": "batches are limited in bytes; use batch_size",
     "broker_address_family": "the producer tries all addresses of a host; remove the setting",
     "broker_version_fallback": "the producer negotiates API versions with each broker; remove the setting",
+    "client_rack": _RACK,
     "compression_level": "each codec has its own level; use compression_gzip_level, compression_lz4_level "
     "or compression_zstd_level",
     "debug": "use the logging module; the logger is 'kproducer'",
     "dr_cb": "pass on_delivery to send()",
     "dr_msg_cb": "pass on_delivery to send()",
+    "enable_metrics_push": "the producer pushes no metrics to brokers; remove the setting",
     "enable_ssl_certificate_verification": "pass an ssl.SSLContext that does not verify as ssl_context",
     "error_cb": "the futures of send() and on_delivery report errors",
     "event_cb": "the futures of send() and on_delivery report errors",
@@ -68,8 +72,11 @@ _NO_COUNTERPART = {
     "loop": "the futures of send() can be awaited in any event loop; remove the setting",
     "metric_reporters": "call metrics() and report the values",
     "on_delivery": "pass on_delivery to send()",
+    "partitioner_rack_aware": _RACK,
     "queue_buffering_max_messages": "the queue is limited in bytes; use buffer_memory",
     "security_providers": _JVM,
+    "selector": "the producer chooses how it waits for sockets; remove the setting",
+    "session_timeout_ms": "it is only for consumers; remove the setting",
     "socket_keepalive_enable": "TCP keepalive is always on; remove the setting",
     "socket_nagle_disable": "TCP_NODELAY is always set; remove the setting",
     "socket_options": "use send_buffer_bytes and receive_buffer_bytes",
