@@ -73,7 +73,8 @@ class KafkaProducer:
     In a forked child the producer starts a new engine on first use; records accepted before the fork stay
     with the parent, and their futures fail in the child. When the interpreter ends, or the producer is
     garbage-collected, accepted records are still delivered (for up to ``delivery_timeout_ms``), but ``close``
-    or a ``with`` block is better: they report losses.
+    or a ``with`` block is better: they report losses. Ctrl-C in a ``with`` block still delivers accepted
+    records; if that takes more than a second, a warning says so, and another Ctrl-C gives up on them.
     """
 
     def __init__(
@@ -474,8 +475,11 @@ class KafkaProducer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        self.close()
+    def __exit__(self, kind: object = None, *raised: object) -> None:
+        if isinstance(kind, type) and issubclass(kind, KeyboardInterrupt):
+            self._lifecycle.close_after_interrupt()
+        else:
+            self.close()
 
     def __reduce__(self) -> Any:
         raise TypeError(

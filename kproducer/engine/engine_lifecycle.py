@@ -128,8 +128,20 @@ class EngineLifecycle:
         with self._lock:
             self.config = self.config.evolve(transactional_id=transaction_lifecycle.transactional_id or "")
 
-    def close(self, timeout: float | None) -> None:
-        """See ``KafkaProducer.close``."""
+    def close_after_interrupt(self) -> None:
+        """``close`` for a ``with`` block that Ctrl-C has ended: another Ctrl-C gives up what is left.
+
+        Raises:
+            KeyboardInterrupt: the other Ctrl-C. The records have failed with ``ProducerClosedError``.
+        """
+        try:
+            self.close(None, "After Ctrl-C")
+        except KeyboardInterrupt:
+            self.close(0)
+            raise
+
+    def close(self, timeout: float | None, notice: str | None = None) -> None:
+        """See ``KafkaProducer.close``. ``notice``: see ``ProducerEngine.stop``."""
         timeout = checked_timeout_s("close", timeout)
         if self.last_engine is not None:
             refuse_in_the_middle_of_send("close", self.last_engine.accumulator)
@@ -145,7 +157,7 @@ class EngineLifecycle:
                 self.last_engine.wait_for_end(timeout)
             return
         try:
-            lost = engine.stop(timeout)
+            lost = engine.stop(timeout, notice)
         except BaseException:
             # Most likely Ctrl-C. What was accepted is still delivered; the end of the process waits for it,
             # or logs how much was lost.

@@ -30,6 +30,8 @@ _log = GuardedLogger(__name__)
 
 #: After a forced close the I/O thread has only its own clean-up left; a user's callback may still delay it.
 _FORCED_JOIN_S = 5.0
+#: Most closes take less; a longer one is explained.
+_SILENT_WAIT_S = 1.0
 _BLOCKED = "a delivery callback probably blocks the I/O thread; the futures fail when it returns"
 
 
@@ -175,8 +177,12 @@ class ProducerEngine:
             "requests_in_flight": self.client.in_flight_request_count(),
         }
 
-    def stop(self, timeout_s: float | None) -> int:
+    def stop(self, timeout_s: float | None, notice: str | None = None) -> int:
         """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up the rest.
+
+        Args:
+            timeout_s: in seconds; ``None``: no limit.
+            notice: how the warning begins that is logged if the user may wonder why nothing happens.
 
         Returns:
             The number of records given up. Their futures have failed with ``ProducerClosedError``, or will
@@ -188,6 +194,8 @@ class ProducerEngine:
             # records are given up, as if the timeout had passed.
             self.sender.force_close()
             return 0
+        if notice is not None and not self.wait_for_end(_SILENT_WAIT_S):
+            self._warn_of_wait(notice)
         if timeout_s is None or timeout_s > 0:
             self.wait_for_end(timeout_s)
         if not self._ended.is_set():
@@ -197,6 +205,29 @@ class ProducerEngine:
                 # Counted here: the I/O thread counts when it ends.
                 return self.accumulator.incomplete_record_count
         return self.sender.records_lost
+
+    def _warn_of_wait(self, notice: str) -> None:
+        count = self.accumulator.incomplete_record_count
+        what, setting, limit_ms = (
+            f"{count} records that are not acknowledged",
+            "delivery_timeout_ms",
+            self.config.delivery_timeout_ms,
+        )
+        if not count:
+            if self.transaction_lifecycle is None:
+                return
+            what, setting = "the abort of its transaction", "request_timeout_ms"
+            limit_ms = self.config.request_timeout_ms
+        causes = self.last_errors()
+        _log.warning(
+            "%s, producer %s waits for %s, for at most about %g s (%s)%s. Another Ctrl-C gives up on this",
+            notice,
+            self.config.client_id,
+            what,
+            limit_ms / 1000,
+            setting,
+            f"; {causes}" if causes else "",
+        )
 
     def wait_for_end(self, timeout_s: float | None) -> bool:
         """Wait until the I/O thread has ended; ``False``: not within ``timeout_s``.
@@ -237,16 +268,9 @@ class ProducerEngine:
 
     def finish_close_at_exit(self) -> None:
         """The interpreter ends: wait until all records are delivered or have failed, and log the losses."""
-        pending = self.accumulator.incomplete_record_count
         failed_before = self.sender.metrics.record_error_total
-        if pending:
-            _log.info(
-                "The process ends: waiting for %d records, at most about delivery_timeout_ms=%d",
-                pending,
-                self.config.delivery_timeout_ms,
-            )
         try:
-            self.stop(None)
+            self.stop(None, "Before the process ends")
         except KeyboardInterrupt:
             # The user does not want to wait any longer.
             self.stop(0)

@@ -12,6 +12,9 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
+from kproducer import Outcome
 from tests.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 
@@ -391,6 +394,80 @@ def test_ctrl_c_interrupts_a_waiting_flush(stage: Stage, cluster: FakeCluster) -
             sys.exit(5)
         """,
     )
+
+
+INTERRUPTED = """
+import logging, signal
+# What Ctrl-C does. Not SIGINT, which background jobs of a shell and their children ignore.
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+class CtrlC(logging.StreamHandler):
+    # The user reads the warning and presses Ctrl-C again.
+    def emit(self, record):
+        super().emit(record)
+        if "Another Ctrl-C" in record.getMessage():
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+logging.getLogger("kproducer").addHandler(CtrlC())
+"""
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.NOT_SENT])
+def test_the_second_ctrl_c_in_a_with_block_gives_up(
+    stage: Stage, cluster: FakeCluster, outcome: Outcome
+) -> None:
+    if outcome is Outcome.UNKNOWN:
+        cluster.control(PRODUCE, faults.stall_before(), times=None)
+    else:
+        cluster.topics["t"].partitions[0].leader_id = -1
+    output = run_script(
+        cluster,
+        INTERRUPTED
+        + """
+try:
+    with producer(delivery_timeout_ms=2 * HOURS_MS, linger_ms=HOURS_MS) as p:
+        future = p.send("t", b"v")
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    error = future.exception(0)
+    print(type(error).__name__, error.outcome, p)
+    sys.exit(5)
+""",
+        expect=5,
+    )
+    assert "After Ctrl-C, producer kproducer-1 waits for 1 records that are not acknowledged" in output
+    assert "for at most about 7200 s (delivery_timeout_ms)" in output
+    assert f"ProducerClosedError {outcome!s}" in output
+    assert "closed>" in output
+    assert "Before the process ends" not in output
+
+
+def test_ctrl_c_in_a_with_block_delivers_what_can_be_delivered(stage: Stage, cluster: FakeCluster) -> None:
+    output = run_script(
+        cluster,
+        """
+        try:
+            with producer(linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS) as p:
+                future = p.send("t", b"v")
+                raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            assert future.result(0).offset == 0
+        """,
+    )
+    assert _values(cluster) == [b"v"]
+    assert "Ctrl-C" not in output
+
+
+def test_the_end_of_the_process_says_what_it_waits_for(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.control(PRODUCE, faults.stall_before(), times=None)
+    output = run_script(
+        cluster,
+        INTERRUPTED
+        + """
+p = producer(delivery_timeout_ms=2 * HOURS_MS)
+p.send("t", b"stuck")
+""",
+    )
+    assert "Before the process ends, producer kproducer-1 waits for 1 records" in output
+    assert "1 records of producer kproducer-1 were lost" in output
 
 
 def test_pickling_a_producer_is_a_clear_error(stage: Stage, cluster: FakeCluster) -> None:

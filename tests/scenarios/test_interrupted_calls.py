@@ -7,9 +7,12 @@ import functools
 import itertools
 import threading
 
+import pytest
+
 from kproducer import CloseTimeoutError, KafkaProducer, ProducerClosedError
 from kproducer.accumulator.partition_queue import PartitionQueues
 from kproducer.accumulator.record_accumulator import RecordAccumulator
+from kproducer.engine import producer_engine
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.producer_engine import ProducerEngine
 from kproducer.sender.sender import Sender
@@ -83,6 +86,38 @@ def test_close_times_out_after_an_interrupted_close(stage: Stage, cluster: FakeC
             producer.close(0.01)
         assert sent.future.done(), f"after an interruption at instruction {instructions}"
         assert isinstance(sent.error(), ProducerClosedError)
+    assert instructions > 5
+
+
+def test_a_second_ctrl_c_gives_up_at_any_point_of_the_close(
+    stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.control(0, faults.stall_before(), times=None)
+    waits: list[float | None] = []
+    wait_for_end = ProducerEngine.wait_for_end
+
+    def interrupted_wait(engine: ProducerEngine, timeout_s: float | None) -> bool:
+        if timeout_s is None:
+            waits.append(timeout_s)
+            raise KeyboardInterrupt
+        return wait_for_end(engine, timeout_s)
+
+    monkeypatch.setattr(ProducerEngine, "wait_for_end", interrupted_wait)
+    monkeypatch.setattr(producer_engine, "_SILENT_WAIT_S", 0.0)
+    for instructions in itertools.count(1):
+        producer = stage.producer(cluster, delivery_timeout_ms=2 * HOURS_MS)
+        sent = producer.send()
+        leave = functools.partial(producer.kafka.__exit__, KeyboardInterrupt, KeyboardInterrupt(), None)
+        assert interrupt_after(instructions, CLOSING, leave, as_signals_do=True)
+        if waits:
+            # The close has come to its wait, and a third Ctrl-C to the code that gives up.
+            producer.close(0)
+        assert sent.future.done(), f"after an interruption at instruction {instructions}"
+        assert isinstance(sent.error(), ProducerClosedError)
+        assert not internals.io_thread(producer.kafka).is_alive()
+        assert repr(producer.kafka).endswith("closed>")
+        if waits:
+            break
     assert instructions > 5
 
 

@@ -582,7 +582,7 @@ def test_a_close_that_is_interrupted_goes_on_and_the_end_of_the_process_waits_fo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ProducerEngine, "stop", lambda self, timeout: interrupt(timeout))
+        patch.setattr(ProducerEngine, "stop", lambda self, timeout, notice: interrupt(timeout))
         patch.setattr(process_lifecycle, "_unowned", {})
         patch.setattr(process_lifecycle, "release", lambda engine: None)
         with pytest.raises(KeyboardInterrupt):
