@@ -31,7 +31,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import Outcome, ProducerClosedError
-from kproducer.errors.suggestions import PRODUCER_METHODS, no_such_attribute
+from kproducer.errors.suggestions import PRODUCER_METHODS, keyword_hints, no_such_attribute
 from kproducer.kernel import IMPLEMENTATION, FastSend, fast_send
 from kproducer.runtime.arguments import HeadersInput
 from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
@@ -131,6 +131,7 @@ class KafkaProducer:
 
     # Compiled code tries first: a Python frame would add a third to the cost of a send (DECISIONS 35).
     @fast_send
+    @keyword_hints
     def send(
         self,
         topic: str,
@@ -175,6 +176,7 @@ class KafkaProducer:
         """
         return self._record_sender.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
+    @keyword_hints
     def send_many(
         self,
         topic: str,
@@ -209,6 +211,7 @@ class KafkaProducer:
         rows = SendManyInput(values, keys, headers, partitions, timestamps_ms, self._clock)
         return self._bulk_sender().send_many(topic, rows)
 
+    @keyword_hints
     def send_arrow(
         self,
         topic: str | None,
@@ -264,6 +267,7 @@ class KafkaProducer:
             raise error.with_outcome(Outcome.NOT_SENT) from None
         return BulkSender(engine, self._record_sender, self._fast_send, self.send)
 
+    @keyword_hints
     def flush(self, timeout: float | None = None) -> None:
         """Send at once what was accepted before this call, and wait until its outcome is known.
 
@@ -449,6 +453,7 @@ class KafkaProducer:
 
     # -- the end ---------------------------------------------------------------------------------------
 
+    @keyword_hints
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was accepted, then stop. May be repeated; blocks for little more than ``timeout``.
 

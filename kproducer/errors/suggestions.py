@@ -1,4 +1,4 @@
-"""What an error suggests for a setting or a method that exists only in another Kafka client.
+"""What an error suggests for a setting, a method or an argument that exists only in another Kafka client.
 
 Lists names of confluent-kafka (librdkafka), kafka-python, aiokafka and Java that have another name, or no
 equivalent, here. Never shows a value: the value of a misspelt setting may be a secret.
@@ -7,8 +7,12 @@ Source: the configuration and API references of these clients.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 #: Settings: the other client's name (with ``_`` for ``.``) to ours. Names that are similar to ours are not
 #: listed, because ``instead_of`` finds them.
@@ -196,3 +200,45 @@ def no_such_attribute(owner: object, name: str, suggestions: Mapping[str, str]) 
     text = f"{type(owner).__name__!r} object has no attribute {name!r}{hint}"
     # Python itself suggests similar names, for which it needs the name and the object.
     return AttributeError(text, name=name, obj=owner)
+
+
+#: Arguments of methods. Names that are similar to ours are not listed.
+_OTHER_ARGUMENTS = {
+    **dict.fromkeys(("body", "data", "message", "msg", "payload", "record"), "value"),
+    **dict.fromkeys(("callback", "cb", "delivery_callback", "on_ack", "on_completion"), "on_delivery"),
+}
+
+
+def keyword_hints(method: _Method) -> _Method:
+    """The method, whose TypeError for an unknown keyword suggests the argument that was probably meant.
+
+    Costs a Python frame per call.
+    """
+    function: Any = method
+
+    @functools.wraps(method)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return method(*arguments, **keywords)
+        except TypeError:
+            code = function.__code__
+            names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
+            unknown = next((name for name in keywords if name not in names), None)
+            if unknown is None:
+                raise
+        hint = _argument_hint(unknown, names)
+        raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}; {hint}")
+
+    return cast(_Method, call)
+
+
+def _argument_hint(unknown: str, names: Sequence[str]) -> str:
+    import difflib  # only loaded for an error
+
+    wanted = _OTHER_ARGUMENTS.get(unknown, unknown)
+    nearest = next(iter(difflib.get_close_matches(wanted, names, n=1)), None)
+    if nearest is not None:
+        return f"did you mean {nearest}{', in seconds' if nearest == 'timeout' else ''}?"
+    if wanted == "on_delivery" and "topic" in names:
+        return "the result that it returns has the outcome of each record"
+    return f"its arguments are {', '.join(names)}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from kproducer.errors.suggestions import (
     METADATA_FIELDS,
     PRODUCER_METHODS,
     SEND_MANY_RESULT_METHODS,
+    keyword_hints,
     no_such_attribute,
 )
 
@@ -61,3 +64,61 @@ def test_fields_of_other_clients_get_a_hint() -> None:
         METADATA.error()  # type: ignore[attr-defined]
     assert not hasattr(METADATA, "something")
     assert copy.copy(METADATA) == METADATA
+
+
+@pytest.mark.parametrize(
+    ("method", "keywords", "hint"),
+    [
+        (
+            "send",
+            {"timestamp": 1},
+            "send() got an unexpected keyword argument 'timestamp'; did you mean timestamp_ms?",
+        ),
+        ("send", {"partition_id": 1}, "'partition_id'; did you mean partition?"),
+        ("send", {"callback": print}, "'callback'; did you mean on_delivery?"),
+        ("send", {"on_completion": print}, "'on_completion'; did you mean on_delivery?"),
+        ("send", {"message": b"v"}, "'message'; did you mean value?"),
+        ("send", {"colour": 1}, "'colour'; its arguments are topic, value, key, headers, partition, "),
+        ("send_many", {"values": [], "timestamp": 1}, "'timestamp'; did you mean timestamps_ms?"),
+        ("send_many", {"value": [b"v"]}, "'value'; did you mean values?"),
+        (
+            "send_many",
+            {"values": [], "callback": print},
+            "'callback'; the result that it returns has the outcome",
+        ),
+        ("send_arrow", {"data": None, "keys": "k"}, "'keys'; did you mean key?"),
+    ],
+)
+def test_arguments_of_other_clients_get_a_hint(method: str, keywords: dict[str, Any], hint: str) -> None:
+    with KafkaProducer("127.0.0.1:1") as producer:
+        for call in (
+            lambda: getattr(producer, method)("t", **keywords),
+            lambda: getattr(producer, method)(topic="t", **keywords),
+        ):
+            with pytest.raises(TypeError, match=re.escape(hint)):
+                call()
+
+
+@pytest.mark.parametrize("method", ["send", "send_many"])
+def test_a_wrong_name_of_the_topic_gets_a_hint(method: str) -> None:
+    with KafkaProducer("127.0.0.1:1") as producer:
+        with pytest.raises(TypeError, match="'topic_name'; did you mean topic"):
+            getattr(producer, method)(topic_name="t")
+        with pytest.raises(TypeError, match=r"missing .* required positional argument.*'topic'"):
+            getattr(producer, method)()
+
+
+@pytest.mark.parametrize("method", ["close", "flush"])
+def test_a_timeout_in_another_unit_gets_a_hint(method: str) -> None:
+    with KafkaProducer("127.0.0.1:1") as producer, pytest.raises(TypeError, match="mean timeout, in seconds"):
+        getattr(producer, method)(timeout_ms=1000)
+
+
+def test_a_type_error_of_the_method_itself_is_raised_as_it_is() -> None:
+    class Owner:
+        @keyword_hints
+        def method(self, topic: str) -> None:
+            raise TypeError("from a serializer")
+
+    with pytest.raises(TypeError, match=r"^from a serializer$"):
+        Owner().method(topic="t")
