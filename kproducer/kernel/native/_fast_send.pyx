@@ -178,22 +178,16 @@ cdef class FastSend:
         return future
 
 
-def fast_send(method):
-    """The method of an object with a ``_fast_send``, preceded by a compiled attempt. See ``pure/fast_sender.py``."""
-    general = getattr(method, "__wrapped__", method)
-
-    def send(self, topic=..., value=None, key=None, headers=None, partition=None, timestamp_ms=None,
-             on_delivery=None, **unknown):
-        cdef FastSend fast
-        cdef RecordFuture future
-        if topic is ... or unknown:
-            # Raises TypeError.
-            return method(self, **unknown) if topic is ... else method(self, topic, **unknown)
+def fast_send(general):
+    """The method ``general`` of an object with a ``_fast_send``, preceded by a compiled attempt."""
+    def send(self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
+             on_delivery=None):
         # Not self._fast_send: a class with __getattr__ has a slower way to its attributes.
-        fast = <FastSend?>PyObject_GenericGetAttr(self, "_fast_send")
+        cdef FastSend fast = <FastSend?>PyObject_GenericGetAttr(self, "_fast_send")
+        cdef RecordFuture future
         if fast._takes_arguments:
             future = fast.try_send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
             if future is not None:
                 return future
         return general(self, topic, value, key, headers, partition, timestamp_ms, on_delivery)
-    return update_wrapper(send, method)
+    return update_wrapper(send, general)
