@@ -131,14 +131,14 @@ DEMO_PY    := $(DEMO_VENV)/bin/python
 DEMO_NEEDS := setuptools Cython confluent-kafka rich $(if $(SECURE),trustme) $(if $(SPARK),pyspark pyarrow)
 
 .venv-demo/.installed%: .venv-demo/.installed
-	$(DEMO_PY) -m pip install -c constraints.txt $(DEMO_NEEDS)
+	$(DEMO_PY) -m pip install --disable-pip-version-check -c constraints.txt $(DEMO_NEEDS)
 	@touch $@
 
 .venv-demo/.installed: pyproject.toml constraints.txt
 	@echo "Preparing .venv-demo, once: packages, then the compiled kernel"
 	$(PYTHON) -m venv .venv-demo
-	$(DEMO_PY) -m pip install -c constraints.txt $(DEMO_NEEDS)
-	KPRODUCER_NATIVE=0 $(DEMO_PY) -m pip install --no-build-isolation -c constraints.txt -e .
+	$(DEMO_PY) -m pip install --disable-pip-version-check -c constraints.txt $(DEMO_NEEDS)
+	KPRODUCER_NATIVE=0 $(DEMO_PY) -m pip install --disable-pip-version-check --no-build-isolation -c constraints.txt -e .
 	@touch $@
 
 .venv-demo/.compiled: .venv-demo/.installed
