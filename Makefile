@@ -142,9 +142,8 @@ DEMO_NEEDS := setuptools Cython confluent-kafka rich $(if $(SECURE),trustme) $(i
 	@touch $@
 
 .venv-demo/.compiled: .venv-demo/.installed
-	KPRODUCER_NATIVE=cython $(DEMO_PY) -W ignore native_build.py || \
-		echo "The kernel is not compiled (this needs a C compiler and Python's headers): the demo runs Python code"
-	@touch $@
+	@echo "Compiling the kernel"; if KPRODUCER_NATIVE=cython $(DEMO_PY) -W ignore native_build.py; then touch $@; else \
+		echo "The kernel is not compiled (this needs a C compiler and Python's headers): the demo runs Python code"; fi
 
 demo: $(DEMO_STAMP) $(DEMO_CORE) ## send a million events to an embedded broker and read them back (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=; SPARK=1: a Spark job, too)
 	@$(DEMO_PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) \
