@@ -46,6 +46,8 @@ _PYTHON_MODULES = {
     }.items()
     for name in names.split()
 }
+#: It uses epoll. Systems without it use Python's selectors instead.
+_LINUX_MODULE = "kproducer.network._native_channel_io"
 #: The code of all of them; the modules beside the sources only refer to it. ``__mypyc`` is added by mypyc.
 _GROUP = "kproducer._compiled"
 _SHARED = f"{_GROUP}__mypyc"
@@ -105,10 +107,16 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
                 vars(extension).update(vars(translated.get(extension.name, extension)))
             self.extensions = [extension for extension in self.extensions if extension.sources]
         self._translate()
-        # Symbols are 60 % of a module. In a checkout, profilers need them.
-        if sys.platform == "linux" and not self.inplace and not _debugging_is_requested():
-            for extension in self.extensions:
-                extension.extra_link_args = [*(extension.extra_link_args or []), "-Wl,--strip-all"]
+        is_small = sys.platform == "linux" and not self.inplace and not _debugging_is_requested()
+        for extension in self.extensions:
+            if os.name == "posix":
+                # Only the function that Python looks for is exported: calls within a module are direct.
+                extension.extra_compile_args = [*(extension.extra_compile_args or []), "-fvisibility=hidden"]
+            if is_small:
+                # Unused functions of the run times, and symbols, which only profilers of a checkout need.
+                extension.extra_compile_args += ["-ffunction-sections", "-fdata-sections"]
+                options = ["-Wl,--gc-sections", "-Wl,--strip-all"]
+                extension.extra_link_args = [*(extension.extra_link_args or []), *options]
         super().run()
         if self._broken and os.environ.get("KPRODUCER_REQUIRE_NATIVE") == "1":
             raise ExecError(f"not compiled: {', '.join(self._broken)}")
@@ -187,11 +195,13 @@ def _debugging_is_requested() -> bool:
 
 
 def native_sources(root: Path) -> dict[str, Path]:
-    """Each module that is compiled from a source in a checkout, and that source, sorted by name."""
+    """Each module that is compiled on this system from a source in a checkout, and that source, by name."""
     found = {name: root / source for name, source in _PYTHON_MODULES.items() if (root / source).exists()}
     for folder, start in _SOURCES.items():
         for source in (root / folder).rglob("*.pyx"):
             found[".".join(source.relative_to(root / start).with_suffix("").parts)] = source
+    if sys.platform != "linux":
+        found.pop(_LINUX_MODULE, None)
     return dict(sorted(found.items()))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +23,8 @@ from kproducer.types import VERSION
 _PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer.runtime", "kproducer_messages")
 #: The code of the Python modules that mypyc compiles: all of them, or none.
 _CLIENT = "kproducer._compiled__mypyc"
+#: Needs epoll; elsewhere Python's selectors are used.
+_LINUX_MODULE = "kproducer.network._native_channel_io"
 _log = GuardedLogger(__name__)
 
 
@@ -121,13 +124,13 @@ def warn_without_native_core() -> None:
 
 
 def _expected_modules() -> list[str]:
-    """The names of all compiled modules. The stubs of Cython's are installed even if the modules are not."""
+    """The names of this system's compiled modules. Cython's have stubs that are installed in any case."""
     names = [_CLIENT]
     for package in _PACKAGES:
         spec = find_spec(package)
         for folder in spec.submodule_search_locations or [] if spec else []:
             names += [f"{package}.{stub.stem}" for stub in Path(folder).glob("_*.pyi")]
-    return sorted(names)
+    return sorted(name for name in names if sys.platform == "linux" or name != _LINUX_MODULE)
 
 
 def _reason(missing: list[str]) -> str:

@@ -67,6 +67,13 @@ def test_build_info_prints_one_fact_per_line() -> None:
     assert "kproducer.d: wrong Python" in repr(info)
 
 
+def test_build_info_misses_no_module_that_this_system_cannot_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setitem(sys.modules, "kproducer.network._native_channel_io", None)
+    info = kproducer.build_info()
+    assert not any("_native_channel_io" in module for module in (*info.native_modules, *info.missing_modules))
+
+
 def test_the_checksum_uses_processor_instructions() -> None:
     crc32c = pytest.importorskip("crc32c")
     assert kproducer.build_info().crc32c_is_hardware == bool(crc32c.hardware_based)

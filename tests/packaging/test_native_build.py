@@ -331,6 +331,14 @@ def test_the_sources_of_the_checkout_are_found() -> None:
     assert found["kproducer.sender.sender"].suffix == ".py"
 
 
+def test_systems_without_epoll_compile_everything_but_the_module_that_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everything = set(native_sources(ROOT))
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert everything - set(native_sources(ROOT)) == {"kproducer.network._native_channel_io"}
+
+
 def test_python_modules_have_types_where_only_the_requirements_of_the_build_are_installed(
     tmp_path: Path,
 ) -> None:
