@@ -171,8 +171,7 @@ wheel: $(VENV)/.installed ## build a wheel with the native core into dist/, and 
 	$(PY) -m tests.packaging.wheel_check dist/*.whl
 
 # Without containers, so also where cibuildwheel (.github/workflows/release.yml) cannot run.
-PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.14
-wheels: $(VENV)/.installed ## build wheels for manylinux and musllinux with zig's C compiler into dist/ (PYTHONS=python3.10 ...)
+wheels: $(VENV)/.installed ## build wheels for manylinux and musllinux with zig's C compiler and the Pythons found into dist/ (PYTHONS=python3.10 ...)
 	rm -rf dist
 	KPRODUCER_NATIVE=0 $(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
 	$(PY) build_wheels.py dist/*.tar.gz $(PYTHONS)

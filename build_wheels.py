@@ -1,9 +1,10 @@
-"""Builds wheels for other Linux distributions and Pythons than those of this machine: ``make wheels``.
+"""Builds Linux wheels with the Pythons of this machine: ``make wheels``.
 
-Each interpreter given compiles the sdist twice, with zig's C compiler: for manylinux_2_17 (glibc) and for
-musllinux_1_2 (musl), both for this machine's processor. A wheel of the first kind is installed and tried
-(``tests/packaging/wheel_check.py``). One of the second kind cannot run here: its tag is checked against the
-symbols that its modules need. ``cibuildwheel`` builds releases in containers; this needs none.
+Each interpreter compiles the sdist twice, with zig's C compiler: for manylinux_2_17 (glibc) and for
+musllinux_1_2 (musl), both for this machine's processor. Each wheel is checked for symbols that not every
+system with its tag has. One for glibc is also installed and tried (``tests/packaging/wheel_check.py``). The
+last lines name the wheels of a release that were left out, and why. ``cibuildwheel`` builds releases in
+containers; this needs none.
 """
 
 from __future__ import annotations
@@ -17,12 +18,36 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 #: What the sdist needs to be compiled, besides the compiler; constraints.txt pins it.
 BUILD_NEEDS = ("attrs", "Cython", "mypy", "setuptools", "ziglang", "auditwheel")
 MACHINE = platform.machine()
+#: Wheels of a release that cannot be built or tried here.
+OTHER_SYSTEMS = {
+    f"Linux on {'x86_64' if MACHINE == 'aarch64' else 'arm64'}": "this machine cannot run them",
+    "macOS": "they need Apple's SDK",
+    "Windows": "kproducer does not run there",
+}
+#: Folders in which pyenv and uv keep interpreters that are not in PATH.
+_INSTALLATIONS = (
+    (Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions"), "{0}.*/bin/python{0}"),
+    (Path.home() / ".local/share/uv/python", "cpython-{0}.*/bin/python{0}"),
+)
+#: Prints what is wrong with an interpreter, or nothing.
+_FIND_PROBLEM = """
+import importlib.util, pathlib, platform, sys, sysconfig
+if platform.python_implementation() != "CPython":
+    print("is not CPython")
+elif sysconfig.get_config_var("Py_GIL_DISABLED"):
+    print("is a free-threaded build, which kproducer refuses")
+elif not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists():
+    print("has no header files (on Debian: python3-dev)")
+elif not importlib.util.find_spec("ensurepip"):
+    print("cannot create virtual environments (on Debian: python3-venv)")
+"""
 
 
 class Target(NamedTuple):
@@ -53,6 +78,49 @@ def run(*command: str | Path, **environment: str) -> str:
     return done.stdout
 
 
+# -- interpreters ----------------------------------------------------------------------------------------
+
+
+def released_versions(pyproject: str) -> list[str]:
+    """The versions of Python that releases have wheels for, such as ``3.10``."""
+    (builds,) = re.findall(r'^build = "([^"]*)"$', pyproject, re.MULTILINE)
+    return [f"3.{minor}" for minor in re.findall(r"cp3(\d+)-", builds)]
+
+
+def problem_of(interpreter: str) -> str | None:
+    """Why this interpreter cannot build wheels; ``None``: it can."""
+    try:
+        found = subprocess.run(
+            [interpreter, "-c", _FIND_PROBLEM], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return "is not installed"
+    if found.returncode != 0:
+        return "does not run"  # such as pyenv's shim for a version that is not activated
+    return found.stdout.strip() or None
+
+
+def interpreters_of(version: str) -> Iterator[str]:
+    """The places of this version's interpreters, those in PATH first."""
+    if in_path := shutil.which(f"python{version}"):
+        yield in_path
+    for folder, pattern in _INSTALLATIONS:
+        yield from map(str, sorted(folder.glob(pattern.format(version)), reverse=True))
+
+
+def choose_interpreters(versions: list[str]) -> tuple[list[str], list[str]]:
+    """An interpreter for each version, and a line for each version that has none."""
+    chosen, left_out = [], []
+    for version in versions:
+        problems = {place: problem_of(place) for place in interpreters_of(version)}
+        usable = [place for place, problem in problems.items() if problem is None]
+        chosen += usable[:1]
+        if not usable:
+            reasons = [f"{place} {problem}" for place, problem in problems.items()]
+            left_out.append(f"Python {version}: {'; '.join(reasons) or 'it is not installed'}")
+    return chosen, left_out
+
+
 def environment_for(interpreter: str, scratch: Path) -> tuple[Path, str]:
     """Create a virtual environment that can compile; return its Python and what to call its version."""
     question = "import json, sys; print(json.dumps([sys.implementation.cache_tag, sys.version_info[:2]]))"
@@ -62,6 +130,9 @@ def environment_for(interpreter: str, scratch: Path) -> tuple[Path, str]:
     python = folder / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "--upgrade", "-c", "constraints.txt", *BUILD_NEEDS)
     return python, f"{major}{minor}"
+
+
+# -- wheels ----------------------------------------------------------------------------------------------
 
 
 def build(python: Path, version: str, target: Target, sdist: Path, dist: Path) -> Path:
@@ -99,27 +170,38 @@ def check_symbols(python: Path, wheel: Path, target: Target, scratch: Path) -> N
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build Linux wheels with zig's C compiler.")
     parser.add_argument("sdist", type=Path)
-    parser.add_argument("interpreters", nargs="+", help="Python interpreters, such as python3.12")
+    parser.add_argument(
+        "interpreters",
+        nargs="*",
+        help="Python interpreters, such as python3.12; by default one of each released version that is found",
+    )
     parser.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the wheels")
     parser.add_argument("--demo-count", default="10000", help="records of the demo; 0: none")
     arguments = parser.parse_args()
+    interpreters, left_out = arguments.interpreters, []
+    for interpreter in interpreters:
+        if problem := problem_of(interpreter):
+            sys.exit(f"wheels: {interpreter} {problem}")
+    if not interpreters:
+        versions = released_versions(Path("pyproject.toml").read_text(encoding="utf-8"))
+        interpreters, left_out = choose_interpreters(versions)
     scratch = Path("build", "wheels")
-    missing = []
-    for interpreter in arguments.interpreters:
-        # pyenv's shims exist for versions that are not activated.
-        if subprocess.run(["sh", "-c", f"{interpreter} --version"], capture_output=True).returncode != 0:
-            missing.append(interpreter)
-            continue
+    is_glibc = platform.libc_ver()[0] == "glibc"
+    for interpreter in interpreters:
         python, version = environment_for(interpreter, scratch)
         for target in TARGETS:
             wheel = build(python, version, target, arguments.sdist, arguments.dist)
             check_symbols(python, wheel, target, scratch)
-            if target.suffix == "linux-gnu" and platform.libc_ver()[0] == "glibc":
+            tried = "not tried, this machine has another C library"
+            if is_glibc and target.suffix == "linux-gnu":
                 count = f"--demo-count={arguments.demo_count}"
                 run(python, "-m", "tests.packaging.wheel_check", count, wheel)
-            print(f"wheels: {wheel.name}, {wheel.stat().st_size:,} bytes", flush=True)
-    if missing:
-        sys.exit(f"wheels: not built, because they are not installed: {', '.join(missing)}")
+                tried = "installed and tried"
+            print(f"wheels: {wheel.name}, {wheel.stat().st_size:,} bytes, {tried}", flush=True)
+    left_out += [f"{system}: {reason}" for system, reason in OTHER_SYSTEMS.items()]
+    print("\n".join(f"wheels: left out: {line}" for line in left_out))
+    if not interpreters:
+        sys.exit("wheels: no Python of this machine can build them")
 
 
 if __name__ == "__main__":
