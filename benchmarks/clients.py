@@ -16,6 +16,8 @@ REFERENCE = "confluent-kafka, callback"
 #: The same with a thread that calls ``poll``, so that callbacks never wait for the next ``produce``.
 POLL_THREAD = "confluent-kafka, poll thread"
 CALLBACK = "kproducer send, callback"
+#: As on systems without epoll; only for the comparison in ``portable_io``.
+PORTABLE = "kproducer send, portable I/O"
 JAVA = "Java's perf tool"
 
 
@@ -110,7 +112,8 @@ CLIENTS_OF_GROUP = {
     "small-batches": (MAIN, CALLBACK, REFERENCE, POLL_THREAD),
     "partitions": (MAIN, REFERENCE, POLL_THREAD),
 }
-BY_NAME = {client.name: client for client in CLIENTS}
+_PORTABLE_CLIENT = Client(PORTABLE, "kproducer", f"{_OURS}:PortableIoSession", NATIVE)
+BY_NAME = {client.name: client for client in (*CLIENTS, _PORTABLE_CLIENT)}
 COLOURS = {client.name: client.colour for client in CLIENTS} | {JAVA: "#b04a5a"}
 
 

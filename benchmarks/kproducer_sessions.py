@@ -7,6 +7,8 @@ from typing import Any
 from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
 from benchmarks.workload import LINGER_MS, Record
 from kproducer import KafkaProducer
+from kproducer.network import selector
+from kproducer.network.channel_io import PortableChannelIo
 
 
 class KeptFutureSession:
@@ -43,6 +45,14 @@ class KeptFutureSession:
 
     def close(self) -> None:
         self.producer.close()
+
+
+class PortableIoSession(KeptFutureSession):
+    """The same with the system calls that systems without epoll make, but on this system."""
+
+    def __init__(self, target: Target) -> None:
+        selector.PlaintextChannelIo = PortableChannelIo
+        super().__init__(target)
 
 
 class CountingSession(KeptFutureSession):

@@ -17,6 +17,7 @@ from benchmarks import (
     java_client,
     low_rate,
     memory,
+    portable_io,
     report,
     secured,
 )
@@ -25,6 +26,7 @@ from benchmarks.clients import (
     CLIENTS_OF_GROUP,
     MAIN,
     POLL_THREAD,
+    PORTABLE,
     REFERENCE,
     available_clients,
 )
@@ -469,3 +471,14 @@ def test_a_secured_comparison_counts_acknowledged_records(cluster: MockBench) ->
         found = secured.compare(task)
     assert [len(side) for side in found["rounds"]] == [2, 2]
     assert found["count"] >= 5000
+
+
+def test_the_cost_of_portable_io_is_compared_within_each_round(cluster: MockBench) -> None:
+    row = Workload(OWN_DEFAULTS, 100)
+    runs = []
+    for number in (0, 1):
+        for client, speed in ((MAIN, 2.0), (PORTABLE, 1.0)):
+            run = run_once(cluster, client, row, 0.1, count=100)
+            runs.append({**run, "round": number, SPEED: speed * (1 + number), CPU: 1 / speed})
+    (line,) = portable_io.as_markdown(runs).splitlines()[2:]
+    assert line == "| 100 B, own defaults | 0.50 | 1.00 | 2.00 (2.00 to 2.00) | 0.50 (0.50 to 0.50) |"
