@@ -78,3 +78,19 @@ def test_the_readme_itself_keeps_relative_links() -> None:
 def test_the_citation_names_the_version_of_the_package(metadata: Message) -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {metadata['Version']}\n" in citation
+
+
+def test_the_changelog_dates_the_version_of_the_package(metadata: Message) -> None:
+    version = metadata["Version"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    dates = re.findall(rf"^## \[{re.escape(version)}\] - (\d{{4}}-\d\d-\d\d)$", changelog, re.MULTILINE)
+    assert len(dates) == 1
+    assert f"\n[{version}]: https://" in changelog
+    assert f"\ndate-released: {dates[0]}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_table_of_extras_is_complete(metadata: Message) -> None:
+    document = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    section = document.partition("## Extras")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(metadata.get_all("Provides-Extra", []))
