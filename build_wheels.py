@@ -178,7 +178,8 @@ def main() -> None:
     parser.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the wheels")
     parser.add_argument("--demo-count", default="10000", help="records of the demo; 0: none")
     arguments = parser.parse_args()
-    interpreters, left_out = arguments.interpreters, []
+    interpreters: list[str] = arguments.interpreters
+    left_out: list[str] = []
     for interpreter in interpreters:
         if problem := problem_of(interpreter):
             sys.exit(f"wheels: {interpreter} {problem}")
