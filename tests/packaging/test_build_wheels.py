@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.packaging.native_sources import ROOT
 
 import build_wheels
+from native_build import ROOT
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 

@@ -72,7 +72,7 @@ def test_relative_links_become_absolute(markdown: str, expected: str) -> None:
 
 
 def test_the_readme_itself_keeps_relative_links() -> None:
-    assert "](docs/security.md)" in Path(ROOT, "README.md").read_text(encoding="utf-8")
+    assert "](docs/install.md)" in Path(ROOT, "README.md").read_text(encoding="utf-8")
 
 
 def test_the_citation_names_the_version_of_the_package(metadata: Message) -> None:
