@@ -154,10 +154,11 @@ def _comparison(results: dict[str, Any]) -> str:
     rows = [row for row in rows_of(results["runs"]) if (row.cluster, row.family) == ("embedded", shown.title)]
     speeds = [ratio.median for row in rows if (ratio := row.ratio(MAIN, SPEED))]
     cpus = [ratio.median for row in rows if (ratio := row.ratio(MAIN, CPU))]
+    rounds = results["rounds"].get("embedded, throughput", 0)
     lines = [
         f"Measured in one run ({results['clusters'].get('embedded', '')}, {results['machine']}, "
         f"Python {results['python']}): acks=all, linger {LINGER_MS} ms, no idempotence, otherwise each "
-        f"client's own defaults; medians of {results['rounds'].get('embedded, throughput', 0)} rounds, each "
+        f"client's own defaults; {'one round' if rounds == 1 else f'medians of {rounds} rounds'}, each "
         "client in its own process. Thousand records per second · CPU microseconds per record:",
         tables.as_markdown(shown),
     ]
