@@ -45,8 +45,10 @@ async def lifespan(app: FastAPI) -> AsyncIterator[State]:
         delivery_timeout_ms=10_000,
     )
     # uvicorn waits for open requests, and so for their records, before it leaves this block.
-    with producer:
+    try:
         yield {"producer": producer}
+    finally:
+        await run_in_threadpool(producer.close, 10)
 
 
 app = FastAPI(title="Orders", lifespan=lifespan)
