@@ -141,7 +141,7 @@ DEMO_NEEDS := setuptools Cython confluent-kafka rich $(if $(SECURE),trustme) $(i
 	KPRODUCER_NATIVE=0 $(DEMO_PY) -m pip install --disable-pip-version-check --no-build-isolation -c constraints.txt -e .
 	@touch $@
 
-.venv-demo/.compiled: .venv-demo/.installed
+.venv-demo/.compiled: .venv-demo/.installed native_build.py $(shell find kproducer generated -name "*.pyx" -o -name "*.pxd" -o -name "*.h")
 	@echo "Compiling the kernel"; if KPRODUCER_NATIVE=cython $(DEMO_PY) -W ignore native_build.py; then touch $@; else \
 		echo "The kernel is not compiled (this needs a C compiler and Python's headers): the demo runs Python code"; fi
 

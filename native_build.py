@@ -10,7 +10,6 @@ the time.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import platform
@@ -123,12 +122,16 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
 
     def _translate(self) -> None:
         """Run Cython, which is not thread-safe, in parallel processes; the threads find its results."""
-        from Cython.Build import cythonize
-
         sources = [each for each in self.extensions if each.sources[0].endswith(".pyx")]
+        if not sources:
+            return
         processes = (os.cpu_count() or 1) if sys.platform == "linux" else 0
-        with contextlib.suppress(Exception):  # repeated and reported by build_extension
+        try:
+            from Cython.Build import cythonize
+
             cythonize(sources, nthreads=processes, build_dir=self.build_temp, quiet=True, force=self.force)
+        except Exception:  # repeated and reported by build_extension
+            self.parallel = None
 
 
 def _extensions() -> list[setuptools.Extension]:
@@ -208,8 +211,10 @@ def native_sources(root: Path) -> dict[str, Path]:
 def stale_modules(root: Path = ROOT) -> list[str]:
     """The names of modules that are compiled in place and older than their sources."""
     stale = []
+    shared = root / Path(*_SHARED.split(".")).with_suffix(EXTENSION_SUFFIXES[0])
     for name, source in native_sources(root).items():
-        compiled = source.with_name(source.stem + EXTENSION_SUFFIXES[0])
+        # The module of a Python source only refers to the shared one, which has the code.
+        compiled = shared if source.suffix == ".py" else source.with_name(source.stem + EXTENSION_SUFFIXES[0])
         sources = [path for path in (source, source.with_suffix(".pxd")) if path.exists()]
         if compiled.exists() and compiled.stat().st_mtime < max(path.stat().st_mtime for path in sources):
             stale.append(name)
@@ -225,8 +230,11 @@ def main(arguments: list[str]) -> Any:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for compiled in Path("kproducer").rglob(f"*{EXTENSION_SUFFIXES[0]}"):
             source = compiled.with_name(compiled.name.removesuffix(EXTENSION_SUFFIXES[0]) + ".py")
-            if source.exists() and source not in _PYTHON_MODULES.values():
-                compiled.unlink()  # of an earlier list: the shared module does not have its code any more
+            is_left_out = (
+                source not in _PYTHON_MODULES.values() or os.environ.get("KPRODUCER_NATIVE") == "cython"
+            )
+            if source.exists() and is_left_out:
+                compiled.unlink()  # of an earlier build: the shared module does not have its code, or is old
         return setuptools.setup(script_args=["--quiet", "build_ext", "--inplace", *arguments])
 
 

@@ -83,5 +83,5 @@ def publish_orders(self: Task, orders: list[dict[str, Any]]) -> None:
         log.warning("%d of %d orders failed; number %d: %s", len(failures), len(orders), index, error)
         # Only what failed is sent again.
         failed = [orders[index] for index, _ in failures]
-        raise self.retry(args=(failed,), exc=error, countdown=2**self.request.retries)
+        raise self.retry(args=(failed,), kwargs={}, exc=error, countdown=2**self.request.retries)
     log.info("%d orders delivered", len(orders))

@@ -69,9 +69,16 @@ def send(arguments: argparse.Namespace, report: Report, stop: threading.Event) -
                 result = producer.send_arrow(arguments.topic, batch, key=arguments.key, value=arguments.value)
                 pending.append((batch, result))
                 if len(pending) > MAX_PENDING:
-                    report.add(*pending.popleft())
+                    report.add(*pending[0])
+                    pending.popleft()
                 if stop.is_set():
                     break
+            while pending:
+                report.add(*pending[0])
+                pending.popleft()
+        except KeyboardInterrupt:
+            producer.close(0)  # the second Ctrl-C: rows without an outcome fail now
+            raise
         finally:
             for batch, result in pending:
                 report.add(batch, result)
@@ -93,7 +100,7 @@ def main() -> int:
 
     def on_ctrl_c(*_: object) -> None:
         stop.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # the second one ends the process
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the second one does not wait for outcomes
 
     signal.signal(signal.SIGINT, on_ctrl_c)
     report = Report(arguments.failed)

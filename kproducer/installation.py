@@ -101,7 +101,8 @@ def warn_without_native_core() -> None:
     except Exception as error:  # see build_info
         reason = str(error)
     root = Path(__file__).parents[1]
-    if "interpreter" in reason:  # Cython's and CPython's errors for a second one
+    # Cython's and CPython's errors for a second one
+    if "one interpreter per process" in reason or "loading in subinterpreters" in reason:
         remedy = (
             "import kproducer in only one interpreter of the process (mod_wsgi: WSGIApplicationGroup"
             " %{GLOBAL}; uWSGI: single-interpreter = true)"

@@ -74,7 +74,9 @@ class KafkaProducer:
     with the parent, and their futures fail in the child. When the interpreter ends, or the producer is
     garbage-collected, accepted records are still delivered (for up to ``delivery_timeout_ms``), but ``close``
     or a ``with`` block is better: they report losses. Ctrl-C in a ``with`` block still delivers accepted
-    records; if that takes more than a second, a warning says so, and another Ctrl-C gives up on them.
+    records; if that takes more than a second, a warning says so, and another Ctrl-C gives up on them. In a
+    transaction, a Ctrl-C before that ends the wait for the abort. (``asyncio.run`` turns Ctrl-C into
+    ``CancelledError``, which is closed like any other error.)
     """
 
     def __init__(

@@ -188,16 +188,18 @@ class ProducerEngine:
             The number of records given up. Their futures have failed with ``ProducerClosedError``, or will
             fail when the delivery callback that blocks the I/O thread returns: see ``last_errors``.
         """
+        is_given_up = self.sender.is_forced_to_close
         self.sender.initiate_close()
         if self.is_io_thread:
             # A delivery callback has called ``close``. It would wait for its own thread, so unacknowledged
             # records are given up, as if the timeout had passed.
             self.sender.force_close()
             return 0
-        if notice is not None and not self.wait_for_end(_SILENT_WAIT_S):
-            self._warn_of_wait(notice)
-        if timeout_s is None or timeout_s > 0:
-            self.wait_for_end(timeout_s)
+        if not is_given_up:
+            if notice is not None and not self.wait_for_end(_SILENT_WAIT_S):
+                self._warn_of_wait(notice)
+            if timeout_s is None or timeout_s > 0:
+                self.wait_for_end(timeout_s)
         if not self._ended.is_set():
             self.sender.force_close()
             if not self.wait_for_end(_FORCED_JOIN_S):
@@ -208,25 +210,19 @@ class ProducerEngine:
 
     def _warn_of_wait(self, notice: str) -> None:
         count = self.accumulator.incomplete_record_count
-        what, setting, limit_ms = (
-            f"{count} records that are not acknowledged",
-            "delivery_timeout_ms",
-            self.config.delivery_timeout_ms,
-        )
-        if not count:
-            if self.transaction_lifecycle is None:
-                return
-            what, setting = "the abort of its transaction", "request_timeout_ms"
-            limit_ms = self.config.request_timeout_ms
-        causes = self.last_errors()
+        if count:
+            what = f"{count} unacknowledged records, up to about {self.config.delivery_timeout_ms / 1000:g} s"
+            causes = self.last_errors()
+        elif self.transaction_lifecycle is not None and self.transaction_lifecycle.is_ending:
+            what, causes = "the end of its transaction", self.last_errors()
+        else:
+            what, causes = "the I/O thread", _BLOCKED
         _log.warning(
-            "%s, producer %s waits for %s, for at most about %g s (%s)%s. Another Ctrl-C gives up on this",
+            "%s: producer %s is waiting for %s%s; press Ctrl-C to give up",
             notice,
             self.config.client_id,
             what,
-            limit_ms / 1000,
-            setting,
-            f"; {causes}" if causes else "",
+            f" ({causes})" if causes else "",
         )
 
     def wait_for_end(self, timeout_s: float | None) -> bool:
@@ -270,7 +266,7 @@ class ProducerEngine:
         """The interpreter ends: wait until all records are delivered or have failed, and log the losses."""
         failed_before = self.sender.metrics.record_error_total
         try:
-            self.stop(None, "Before the process ends")
+            self.stop(None, "At the end of the process")
         except KeyboardInterrupt:
             # The user does not want to wait any longer.
             self.stop(0)

@@ -80,7 +80,7 @@ _NO_COUNTERPART = {
     "queue_buffering_max_messages": "the queue is limited in bytes; use buffer_memory",
     "security_providers": _JVM,
     "selector": "the producer chooses how it waits for sockets; remove the setting",
-    "session_timeout_ms": "it is only for consumers; remove the setting",
+    "session_timeout_ms": "it is a consumer setting; remove it",
     "socket_keepalive_enable": "TCP keepalive is always on; remove the setting",
     "socket_nagle_disable": "TCP_NODELAY is always set; remove the setting",
     "socket_options": "use send_buffer_bytes and receive_buffer_bytes",
@@ -240,5 +240,5 @@ def _argument_hint(unknown: str, names: Sequence[str]) -> str:
     if nearest is not None:
         return f"did you mean {nearest}{', in seconds' if nearest == 'timeout' else ''}?"
     if wanted == "on_delivery" and "topic" in names:
-        return "the result that it returns has the outcome of each record"
-    return f"its arguments are {', '.join(names)}"
+        return "the SendManyResult that it returns has the outcome of each record"
+    return f"valid arguments: {', '.join(names)}"

@@ -290,6 +290,20 @@ def test_modules_compiled_from_older_sources_are_named(project: Path) -> None:
     assert stale_modules(project) == ["kproducer.inner._answer"]
 
 
+def test_a_python_module_is_as_new_as_the_shared_one(tmp_path: Path) -> None:
+    source, shim = (
+        tmp_path / "kproducer" / "sender" / f"sender{suffix}" for suffix in (".py", EXTENSION_SUFFIXES[0])
+    )
+    shared = tmp_path / "kproducer" / f"_compiled__mypyc{EXTENSION_SUFFIXES[0]}"
+    source.parent.mkdir(parents=True)
+    for number, path in enumerate((shim, source, shared)):  # the shim is not compiled again
+        path.touch()
+        os.utime(path, (number, number))
+    assert stale_modules(tmp_path) == []
+    make_newer(source)
+    assert stale_modules(tmp_path) == ["kproducer.sender.sender"]
+
+
 def test_every_source_has_a_stub_and_every_stub_a_source() -> None:
     # The stub has the module's types, and lets build_info() report a missing module.
     for folder in ("kproducer", "generated"):

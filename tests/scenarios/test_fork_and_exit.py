@@ -404,7 +404,7 @@ class CtrlC(logging.StreamHandler):
     # The user reads the warning and presses Ctrl-C again.
     def emit(self, record):
         super().emit(record)
-        if "Another Ctrl-C" in record.getMessage():
+        if "press Ctrl-C" in record.getMessage():
             signal.setitimer(signal.ITIMER_REAL, 0.1)
 logging.getLogger("kproducer").addHandler(CtrlC())
 """
@@ -433,11 +433,11 @@ except KeyboardInterrupt:
 """,
         expect=5,
     )
-    assert "After Ctrl-C, producer kproducer-1 waits for 1 records that are not acknowledged" in output
-    assert "for at most about 7200 s (delivery_timeout_ms)" in output
+    assert "After Ctrl-C: producer kproducer-1 is waiting for 1 unacknowledged records" in output
+    assert "up to about 7200 s" in output
     assert f"ProducerClosedError {outcome!s}" in output
     assert "closed>" in output
-    assert "Before the process ends" not in output
+    assert "At the end of the process" not in output
 
 
 def test_ctrl_c_in_a_with_block_delivers_what_can_be_delivered(stage: Stage, cluster: FakeCluster) -> None:
@@ -466,7 +466,7 @@ p = producer(delivery_timeout_ms=2 * HOURS_MS)
 p.send("t", b"stuck")
 """,
     )
-    assert "Before the process ends, producer kproducer-1 waits for 1 records" in output
+    assert "At the end of the process: producer kproducer-1 is waiting for 1 unacknowledged records" in output
     assert "1 records of producer kproducer-1 were lost" in output
 
 

@@ -329,7 +329,7 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, ne
         ("queue.buffering.max.messages", "buffer_memory"),
         ("stats_cb", "metrics()"),
         ("client.rack", "by rack"),
-        ("session.timeout.ms", "only for consumers"),
+        ("session.timeout.ms", "a consumer setting"),
         ("enable_metrics_push", "pushes no metrics"),
         ("allow.auto.create.topics", "of the brokers"),
         ("transaction.id", "did you mean transactional.id?"),

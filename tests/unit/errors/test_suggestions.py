@@ -74,7 +74,7 @@ def test_fields_of_other_clients_get_a_hint() -> None:
         (
             "send_many",
             {"values": [], "callback": print},
-            "'callback'; the result that it returns has the outcome",
+            "'callback'; the SendManyResult that it returns has the outcome",
         ),
         ("send_arrow", {"data": None, "keys": "k"}, "'keys'; did you mean key?"),
     ],
