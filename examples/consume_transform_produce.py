@@ -21,6 +21,7 @@ import logging
 import signal
 import sys
 import threading
+import time
 
 import confluent_kafka
 
@@ -55,19 +56,37 @@ def run(arguments: argparse.Namespace, stop: threading.Event) -> None:
                 "bootstrap.servers": arguments.bootstrap,
                 "group.id": arguments.group,
                 "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
+                "auto.offset.reset": "error",  # orders that were deleted before they were read
                 "isolation.level": "read_committed",
             }
         )
         try:
-            # Without an offset, the consumer starts at the group's committed one.
-            consumer.assign([confluent_kafka.TopicPartition(arguments.input, arguments.partition)])
+            consumer.assign([starting_point(consumer, arguments)])
             while not stop.is_set():
                 messages = consumer.consume(num_messages=500, timeout=0.5)
                 if messages:
                     copy(messages, producer, arguments)
         finally:
             consumer.close()
+
+
+def starting_point(
+    consumer: confluent_kafka.Consumer, arguments: argparse.Namespace
+) -> confluent_kafka.TopicPartition:
+    """The group's committed offset, or the beginning. Waits for a coordinator that is not ready yet."""
+    source = confluent_kafka.TopicPartition(arguments.input, arguments.partition)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            (place,) = consumer.committed([source], timeout=10)
+        except confluent_kafka.KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+        else:
+            if place.offset < 0:
+                place.offset = confluent_kafka.OFFSET_BEGINNING
+            return place
 
 
 def copy(
