@@ -189,7 +189,10 @@ class ProducerEngine:
             fail when the delivery callback that blocks the I/O thread returns: see ``last_errors``.
         """
         is_given_up = self.sender.is_forced_to_close
-        self.sender.initiate_close()
+        if timeout_s == 0:
+            self.sender.force_close()  # at once: the I/O thread would begin to send what is waiting
+        else:
+            self.sender.initiate_close()
         if self.is_io_thread:
             # A delivery callback has called ``close``. It would wait for its own thread, so unacknowledged
             # records are given up, as if the timeout had passed.

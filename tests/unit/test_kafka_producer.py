@@ -32,6 +32,7 @@ from kproducer import (
     MetadataTimeoutError,
     NetworkError,
     Outcome,
+    ProducerClosedError,
     ProducerConfig,
     ProducerRecord,
     RecordMetadata,
@@ -44,6 +45,7 @@ from kproducer.engine.producer_engine import ProducerEngine
 from kproducer.errors.broker_errors import InvalidTopicError
 from kproducer.network.selector import Selector
 from kproducer.runtime import process_lifecycle
+from kproducer.sender.sender import Sender
 from tests.fakebroker import FakeCluster, faults
 from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.loopback import closed_port
@@ -746,6 +748,25 @@ def test_the_compiled_send_has_the_signature_and_docstring_of_the_visible_one() 
     )
     names = list(inspect.signature(send, follow_wrapped=False).parameters)
     assert names == list(inspect.signature(visible).parameters)
+
+
+def test_close_0_sends_nothing_more(mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = KafkaProducer(mock_cluster.bootstrap_servers, linger_ms=60_000)
+    producer.partitions_for("t")
+    future = producer.send("t", b"v")
+    engine = producer._lifecycle.engine
+    assert engine is not None
+    initiate_close = Sender.initiate_close
+
+    def slowly(sender: Sender) -> None:
+        initiate_close(sender)
+        engine.wait_for_end(10)  # the caller of close() loses the processor here
+
+    monkeypatch.setattr(Sender, "initiate_close", slowly)
+    producer.close(0)
+    error = future.exception(10)
+    assert isinstance(error, ProducerClosedError)
+    assert error.outcome is Outcome.NOT_SENT
 
 
 def test_a_subclass_may_override_send(mock_cluster: MockCluster) -> None:
