@@ -133,6 +133,7 @@ class KafkaProducer:
 
     # Compiled code tries first: a Python frame would add a third to the cost of a send (DECISIONS 35).
     @fast_send
+    @keyword_hints
     def send(
         self,
         topic: str,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -65,6 +66,24 @@ class FastSend:
         return None
 
 
-def fast_send(general: _Method) -> _Method:
-    """The method itself: without compiled code there is no faster attempt."""
-    return general
+def fast_send(hinted: _Method) -> _Method:
+    """The method that ``hinted`` wraps. A keyword that it does not have is left to ``hinted`` to refuse."""
+    general = cast(Any, hinted).__wrapped__
+
+    @functools.wraps(hinted)
+    def send(
+        self: Any,
+        topic: Any,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = None,
+        partition: Any = None,
+        timestamp_ms: Any = None,
+        on_delivery: Any = None,
+        **unknown: Any,
+    ) -> Any:
+        if unknown:
+            return hinted(self, topic, **unknown)
+        return general(self, topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    return cast(_Method, send)

@@ -69,6 +69,8 @@ def test_fields_of_other_clients_get_a_hint() -> None:
 @pytest.mark.parametrize(
     ("method", "keywords", "hint"),
     [
+        ("send", {"timestamp": 1}, "'timestamp'; did you mean timestamp_ms?"),
+        ("send", {"value": b"v", "callback": print}, "'callback'; did you mean on_delivery?"),
         ("send_many", {"values": [], "timestamp": 1}, "'timestamp'; did you mean timestamps_ms?"),
         ("send_many", {"value": [b"v"]}, "'value'; did you mean values?"),
         (
