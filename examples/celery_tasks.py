@@ -12,6 +12,7 @@ was killed, may write a record twice. The copies have the same header "task-id".
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,18 @@ from celery import Celery, Task
 from celery.signals import worker_process_init, worker_process_shutdown
 from celery.utils.log import get_task_logger
 
-from kproducer import JsonSerializer, KafkaProducer, KafkaTimeoutError
+from kproducer import (
+    AuthorizationError,
+    JsonSerializer,
+    KafkaProducer,
+    KafkaTimeoutError,
+    RecordTooLargeError,
+    SerializationError,
+)
 
 TOPIC = "orders"
+#: Another attempt has the same result.
+PERMANENT = (AuthorizationError, RecordTooLargeError, SerializationError)
 log = get_task_logger(__name__)
 
 # A folder instead of a message broker, to try this out. Elsewhere: broker="redis://..." or "amqp://...".
@@ -78,10 +88,13 @@ def publish_orders(self: Task, orders: list[dict[str, Any]]) -> None:
         headers=itertools.repeat([("task-id", self.request.id)]),
     )
     failures = result.failures()
+    for index, error in failures:
+        level = logging.ERROR if isinstance(error, PERMANENT) else logging.WARNING
+        log.log(level, "order of %s: %s", orders[index]["customer"], error)
+    log.info("%d of %d orders delivered", len(orders) - len(failures), len(orders))
+    # Only what may succeed is sent again.
+    failed = [orders[index] for index, error in failures if not isinstance(error, PERMANENT)]
+    if failed:
+        raise self.retry(args=(failed,), kwargs={}, exc=failures[0][1], countdown=2**self.request.retries)
     if failures:
-        index, error = failures[0]
-        log.warning("%d of %d orders failed; number %d: %s", len(failures), len(orders), index, error)
-        # Only what failed is sent again.
-        failed = [orders[index] for index, _ in failures]
-        raise self.retry(args=(failed,), kwargs={}, exc=error, countdown=2**self.request.retries)
-    log.info("%d orders delivered", len(orders))
+        raise failures[0][1]

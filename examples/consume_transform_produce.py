@@ -42,7 +42,7 @@ def invoice(order: bytes) -> dict[str, object]:
     return {"order": fields["order"], "total": fields["quantity"] * fields["price"]}
 
 
-def run(arguments: argparse.Namespace, stop: threading.Event) -> None:
+def run(arguments: argparse.Namespace) -> None:
     producer = KafkaProducer(
         arguments.bootstrap,
         transactional_id=f"{arguments.group}-{arguments.input}-{arguments.partition}",
@@ -51,6 +51,10 @@ def run(arguments: argparse.Namespace, stop: threading.Event) -> None:
     with producer:
         # Ends what an earlier process left open. After that, the committed offset cannot change any more.
         producer.init_transactions()
+        # From here on, Ctrl-C and SIGTERM let the open transaction end.
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
         consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": arguments.bootstrap,
@@ -119,12 +123,8 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
-    # Ctrl-C and SIGTERM let the open transaction end.
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
     try:
-        run(arguments, stop)
+        run(arguments)
     except (KafkaError, confluent_kafka.KafkaException) as error:
         # The transaction is aborted, or its commit is resolved by the next process's init_transactions().
         sys.exit(f"{type(error).__name__}: {error}")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from kproducer.protocol.registry import ApiKey
 from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.kafka.reader import read_topic
 from tests.support.waiting import wait_until
@@ -23,7 +24,6 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.mock_cluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PRODUCE = 0
 
 
 class Service(NamedTuple):
@@ -127,7 +127,7 @@ def test_an_open_request_is_answered_before_the_service_stops(service: Service, 
     cluster.start_request_tracking()
     with ThreadPoolExecutor(1) as pool:
         request = pool.submit(service.order, "last")
-        wait_until(lambda: len(cluster.requests(PRODUCE)) == 1)
+        wait_until(lambda: len(cluster.requests(ApiKey.PRODUCE)) == 1)
         service.process.send_signal(signal.SIGTERM)
         assert request.result().status_code == 201
     cluster.set_rtt_ms(0)

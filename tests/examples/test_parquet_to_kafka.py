@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kproducer.protocol.registry import ApiKey
 from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.kafka.reader import read_topic
 from tests.support.waiting import wait_until
@@ -18,7 +19,6 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.mock_cluster
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "parquet_to_kafka.py"
-PRODUCE = 0
 INVALID_RECORD = 87
 
 
@@ -70,7 +70,7 @@ def test_a_file_larger_than_the_buffer_is_delivered(cluster: MockCluster, tmp_pa
 def test_failed_rows_are_in_a_file_that_can_be_sent_again(cluster: MockCluster, tmp_path: Path) -> None:
     source, failed = tmp_path / "orders.parquet", tmp_path / "orders.parquet.failed"
     expected = write(source, 30_000)
-    cluster.push_partition_errors("orders", 3, PRODUCE, INVALID_RECORD)
+    cluster.push_partition_errors("orders", 3, ApiKey.PRODUCE, INVALID_RECORD)
     status, said = run(cluster, source)
     assert status == 1
     rows = pq.read_table(failed)
@@ -108,7 +108,7 @@ def test_ctrl_c_accounts_for_the_rows_that_were_read(cluster: MockCluster, tmp_p
     cluster.start_request_tracking()
     with subprocess.Popen(command(cluster, source), stderr=subprocess.PIPE, text=True) as process:
         try:
-            wait_until(lambda: len(cluster.requests(PRODUCE)) > 0)
+            wait_until(lambda: len(cluster.requests(ApiKey.PRODUCE)) > 0)
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=60)
         finally:
