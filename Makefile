@@ -178,7 +178,7 @@ wheels: $(VENV)/.installed ## build wheels for manylinux and musllinux with zig'
 
 SANITIZERS     := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Sanitizers keep freed memory for a while, so memory limits do not hold.
-SANITIZE_TESTS ?= tests/unit tests/fakebroker tests/scenarios tests/codegen
+SANITIZE_TESTS ?= tests/unit tests/testing tests/scenarios tests/codegen
 sanitize: setup ## test the native core under gcc's address and undefined-behaviour sanitizers (in build/sanitized)
 	rm -rf build/sanitized && mkdir -p build/sanitized
 	git ls-files --cached --others --exclude-standard | tar -cf - -T - | tar -xf - -C build/sanitized

@@ -17,5 +17,5 @@ def test_each_path_exists() -> None:
 
 def test_each_test_file_is_in_the_map() -> None:
     files = {path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
-    folders = tuple(name for name in NAMED if re.fullmatch(r"(docs|packaging|fakebroker|unit)/", name))
+    folders = tuple(name for name in NAMED if re.fullmatch(r"(docs|packaging|testing|unit)/", name))
     assert sorted(name for name in files - NAMED if not name.startswith(folders)) == []

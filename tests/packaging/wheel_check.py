@@ -22,7 +22,7 @@ from native_build import ROOT, native_sources
 #: Sends a record in each way with each codec, and reads them back from a fake cluster in the same process.
 SENDING = """
 from kproducer import KafkaProducer
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 
 for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
     with FakeCluster() as cluster:

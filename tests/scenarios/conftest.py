@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kproducer.network.selector import Selector
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.harness import PollMeter, Resources, WatchedProducer
 
 

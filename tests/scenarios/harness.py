@@ -21,7 +21,7 @@ from typing import Any
 import attrs
 
 from kproducer import KafkaError, KafkaProducer, Outcome, RecordMetadata
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios import internals
 from tests.support.waiting import learn_topics
 

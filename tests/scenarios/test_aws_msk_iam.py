@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kproducer.errors import AuthenticationError
-from tests.fakebroker import FakeCluster
-from tests.fakebroker.sasl_listener import SaslListener
+from kproducer.testing.fakebroker import FakeCluster
+from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from tests.scenarios.conftest import Stage
 from tests.support.aws import KEY, SECRET, FakeAws, is_signed_by, running_aws
 from tests.support.certificates import Authority

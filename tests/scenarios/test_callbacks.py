@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kproducer import InvalidArgumentError, KafkaError, KafkaProducer, Outcome, SerializationError
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

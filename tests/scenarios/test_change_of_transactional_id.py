@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproducer import FencedError, IllegalStateError, InvalidArgumentError, PreparedTransaction
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import WatchedProducer

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from kproducer import CloseTimeoutError, KafkaError
-from tests.fakebroker import FakeCluster, RequestContext, faults
-from tests.fakebroker.actions import Action, Handler
+from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
+from kproducer.testing.fakebroker.actions import Action, Handler
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer
 

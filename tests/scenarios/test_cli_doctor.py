@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from kproducer.cli.command_line import command_line
-from tests.fakebroker.sasl_listener import SaslListener
+from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from tests.scenarios.conftest import Stage
 
 SASL = ("security.protocol=SASL_PLAINTEXT", "sasl.username=alice", "sasl.password=wonderland")

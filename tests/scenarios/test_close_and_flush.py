@@ -16,7 +16,7 @@ from kproducer import (
     ProducerClosedError,
 )
 from kproducer.engine import producer_engine
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer
 

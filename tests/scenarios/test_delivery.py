@@ -9,7 +9,7 @@ import pytest
 from kproducer import KafkaError
 from kproducer.network import selector
 from kproducer.network.channel_io import PortableChannelIo
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from kproducer import BufferExhaustedError, DeliveryTimeoutError, KafkaError, Outcome
-from tests.fakebroker import FakeCluster, faults
-from tests.fakebroker.actions import Hold
+from kproducer.testing.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker.actions import Hold
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kproducer import KafkaProducer
 from kproducer.kernel import IMPLEMENTATION
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.harness import PATIENCE_S
 from tests.support.waiting import learn_topics
 

@@ -15,7 +15,7 @@ import textwrap
 import pytest
 
 from kproducer import Outcome
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 
 PRODUCE = 0

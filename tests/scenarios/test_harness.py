@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PollMeter, Resources, WatchedProducer

@@ -10,8 +10,18 @@ import struct
 import pytest
 
 from kproducer import AuthenticationError, KafkaError, Outcome
-from tests.fakebroker import Bytes, Close, FakeCluster, Hold, Reply, RequestContext, Stall, faults, steps
-from tests.fakebroker.actions import Action
+from kproducer.testing.fakebroker import (
+    Bytes,
+    Close,
+    FakeCluster,
+    Hold,
+    Reply,
+    RequestContext,
+    Stall,
+    faults,
+    steps,
+)
+from kproducer.testing.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakebroker import FakeCluster, Reply, RequestContext, faults
+from kproducer.testing.fakebroker import FakeCluster, Reply, RequestContext, faults
 from tests.scenarios.conftest import Stage
 
 PRODUCE, METADATA = 0, 3

@@ -9,8 +9,8 @@ import pytest
 
 from kproducer import BrokerError, Outcome
 from kproducer.errors.broker_errors import ClusterAuthorizationFailedError, MessageTooLargeError
-from tests.fakebroker import FakeCluster, Hold, Reply, RequestContext, faults
-from tests.fakebroker.actions import Action
+from kproducer.testing.fakebroker import FakeCluster, Hold, Reply, RequestContext, faults
+from kproducer.testing.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer
 

@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.fakebroker import RequestContext, Silence, faults
-from tests.fakebroker.actions import Action, Handler
-from tests.fakebroker.faults import Forgery
+from kproducer.testing.fakebroker import RequestContext, Silence, faults
+from kproducer.testing.fakebroker.actions import Action, Handler
+from kproducer.testing.fakebroker.faults import Forgery
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.support.chaos.idempotence_ledger import Checker, Lane, Verdict

@@ -16,7 +16,7 @@ from kproducer.engine import producer_engine
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.producer_engine import ProducerEngine
 from kproducer.sender.sender import Sender
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S

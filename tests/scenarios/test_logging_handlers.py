@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kproducer import DeliveryTimeoutError
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

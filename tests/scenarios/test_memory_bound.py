@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kproducer.records.batch_sizing import SMALLEST_BUFFER_BYTES
-from tests.fakebroker import faults
+from kproducer.testing.fakebroker import faults
 from tests.scenarios.conftest import Stage
 
 PRODUCE = 0

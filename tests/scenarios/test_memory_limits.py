@@ -9,8 +9,8 @@ import time
 import pytest
 
 from kproducer import BufferExhaustedError, MetadataTimeoutError
-from tests.fakebroker import FakeCluster, RequestContext, faults
-from tests.fakebroker.actions import Action
+from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
+from kproducer.testing.fakebroker.actions import Action
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S

@@ -10,8 +10,8 @@ import pytest
 
 from kproducer import KafkaError, MetadataTimeoutError
 from kproducer.errors.broker_errors import error_for_code
-from tests.fakebroker import Close, FakeCluster, Reply, RequestContext, faults
-from tests.fakebroker.key00_produce import Refusal
+from kproducer.testing.fakebroker import Close, FakeCluster, Reply, RequestContext, faults
+from kproducer.testing.fakebroker.key00_produce import Refusal
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.support.waiting import wait_until

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kproducer import CloseTimeoutError, KafkaError, Outcome, ProducerConfig
+from kproducer.testing.fakebroker import FakeCluster
 from kproducer.transactions.coordinator_session import CoordinatorSession
-from tests.fakebroker import FakeCluster
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.scenarios.test_fork_and_exit import run_script

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kproducer import CloseTimeoutError
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import WatchedProducer
 

@@ -12,8 +12,8 @@ import pytest
 from kproducer.errors import AuthenticationError
 from kproducer.security import oauth_settings, oauth_tokens
 from kproducer.security.oauth_tokens import TokenSource
-from tests.fakebroker import FakeCluster
-from tests.fakebroker.sasl_listener import SaslListener
+from kproducer.testing.fakebroker import FakeCluster
+from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from tests.scenarios.conftest import Stage
 from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, json_answer
 from tests.support.waiting import wait_until

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kproducer import InvalidArgumentError, KafkaProducer, KafkaTimeoutError
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from kproducer import DeliveryTimeoutError, Outcome
-from tests.fakebroker import FakeCluster, Hold, RequestContext, faults
-from tests.fakebroker.actions import Action
+from kproducer.testing.fakebroker import FakeCluster, Hold, RequestContext, faults
+from kproducer.testing.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

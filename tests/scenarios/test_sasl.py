@@ -9,9 +9,9 @@ from kproducer_messages import SaslAuthenticateResponse
 
 from kproducer import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from kproducer.errors import AuthenticationError, KafkaError, KafkaTimeoutError, Outcome
-from tests.fakebroker import FakeCluster, Reply, faults
-from tests.fakebroker.actions import Close
-from tests.fakebroker.sasl_listener import SaslListener
+from kproducer.testing.fakebroker import FakeCluster, Reply, faults
+from kproducer.testing.fakebroker.actions import Close
+from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from tests.scenarios.conftest import Stage
 from tests.scenarios.transactions import committed
 from tests.support.waiting import wait_until

@@ -20,8 +20,8 @@ from kproducer import (
     SendManyResult,
     SerializationError,
 )
-from tests.fakebroker import FakeCluster, faults
-from tests.fakebroker.model import StoredRecord
+from kproducer.testing.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker.model import StoredRecord
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

@@ -26,8 +26,8 @@ from kproducer import (
     SerializationError,
 )
 from kproducer.errors.broker_errors import InvalidTopicError, error_for_code
-from tests.fakebroker import FakeCluster, faults
-from tests.fakebroker.model import StoredRecord
+from kproducer.testing.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker.model import StoredRecord
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kproducer import KafkaError, KafkaProducer, MetadataTimeoutError
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.harness import PATIENCE_S
 
 PARTITION_COUNT = 3

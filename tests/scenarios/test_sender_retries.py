@@ -10,8 +10,8 @@ import pytest
 
 from kproducer import DeliveryTimeoutError, Outcome
 from kproducer.errors.broker_errors import error_for_code
-from tests.fakebroker import Close, FakeCluster, Hold, Reply, RequestContext, faults
-from tests.fakebroker.key00_produce import Refusal
+from kproducer.testing.fakebroker import Close, FakeCluster, Hold, Reply, RequestContext, faults
+from kproducer.testing.fakebroker.key00_produce import Refusal
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

@@ -20,7 +20,7 @@ from kproducer import (
 )
 from kproducer.bulk.arrow_columns import ArrowColumns
 from kproducer.bulk.send_arrow import RowRefusedError
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.transactions import committed, transactional
 

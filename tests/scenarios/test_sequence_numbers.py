@@ -12,8 +12,8 @@ import pytest
 
 from kproducer import BrokerError, Outcome
 from kproducer.errors.broker_errors import OutOfOrderSequenceNumberError
-from tests.fakebroker import FakeCluster, Hold, RequestContext, faults
-from tests.fakebroker.actions import Action, Handler, Silence
+from kproducer.testing.fakebroker import FakeCluster, Hold, RequestContext, faults
+from kproducer.testing.fakebroker.actions import Action, Handler, Silence
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, Sent, WatchedProducer
 

@@ -24,8 +24,8 @@ from kproducer import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from tests.fakebroker import FakeCluster, Reply, RequestContext, faults
-from tests.fakebroker.actions import Action, Handler
+from kproducer.testing.fakebroker import FakeCluster, Reply, RequestContext, faults
+from kproducer.testing.fakebroker.actions import Action, Handler
 from tests.scenarios.conftest import Stage
 from tests.scenarios.transactions import committed, transactional
 

@@ -24,8 +24,8 @@ from kproducer import (
     TopicPartition,
 )
 from kproducer.accumulator.producer_batch import ProducerBatch
-from tests.fakebroker import FakeCluster, RequestContext, faults
-from tests.fakebroker.actions import Action
+from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
+from kproducer.testing.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.scenarios.internals import is_ending_transaction

@@ -19,8 +19,8 @@ from kproducer import (
     TopicPartition,
     TransactionAbortedError,
 )
-from tests.fakebroker import FakeCluster, Reply, RequestContext, faults
-from tests.fakebroker.actions import Action
+from kproducer.testing.fakebroker import FakeCluster, Reply, RequestContext, faults
+from kproducer.testing.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import WatchedProducer
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kproducer import KafkaProducer, MetadataTimeoutError, RecordMetadata
-from tests.fakebroker import FakeCluster, Reply, RequestContext
+from kproducer.testing.fakebroker import FakeCluster, Reply, RequestContext
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.support.waiting import wait_until

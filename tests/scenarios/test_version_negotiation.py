@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from kproducer.errors.broker_errors import UnsupportedVersionError
-from tests.fakebroker import Close, FakeCluster, Stall, faults
+from kproducer.testing.fakebroker import Close, FakeCluster, Stall, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

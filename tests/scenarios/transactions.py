@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kproducer import KafkaProducer
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.conftest import Stage
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from kproducer.spark import KafkaProducerDataSource, SparkWriteError, cluster_check
 from kproducer.spark.cluster_check import check_cluster
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 from tests.support.loopback import Listener
 
 METADATA = 3

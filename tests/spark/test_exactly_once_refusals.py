@@ -16,9 +16,9 @@ from kproducer.spark.exactly_once.write_state import EmptyTask, WriteIdentity, W
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
+from kproducer.testing.fakebroker import FakeCluster, faults
 from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.types import TopicPartition
-from tests.fakebroker import FakeCluster, faults
 from tests.spark.memory_kafka import SumOfRows
 from tests.support.spark.stepping_ports import SteppingDriverPort, SteppingTaskPort
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from kproducer.spark import KafkaProducerDataSource
 from kproducer.spark.write_summary import WriteSummary
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 
 _PLAN = """
 import sys

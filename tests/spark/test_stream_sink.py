@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as f
 
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 from tests.support.kafka.reader import read_topic
 
 pytestmark = pytest.mark.mock_cluster

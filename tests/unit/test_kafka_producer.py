@@ -47,7 +47,7 @@ from kproducer.kernel import IMPLEMENTATION
 from kproducer.network.selector import Selector
 from kproducer.runtime import process_lifecycle
 from kproducer.sender.sender import Sender
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.loopback import closed_port
 from tests.support.waiting import learn_topics

@@ -1,8 +1,8 @@
 """A minimal model of a producer's I/O thread and its brokers, to drive a TransactionManager step by step.
 
-The brokers are the strict models of ``tests.fakebroker``; coordinator requests are encoded and decoded as in
-the protocol. The test decides about each response: correct, lost before or after the request had its effect,
-or an error.
+The brokers are the strict models of ``kproducer.testing.fakebroker``; coordinator requests are encoded and
+decoded as in the protocol. The test decides about each response: correct, lost before or after the request
+had its effect, or an error.
 """
 
 from __future__ import annotations
@@ -17,13 +17,7 @@ from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
 from kproducer.errors.broker_errors import MessageTooLargeError, error_for_code
 from kproducer.runtime.clock import ExponentialBackoff
-from kproducer.transactions.coordinator_requests import CoordinatorRequest
-from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, attempt_end, knowledge_after
-from kproducer.transactions.partition_sequences import NO_SEQUENCE
-from kproducer.transactions.sequence_tracker import Verdict
-from kproducer.transactions.transaction_manager import TransactionManager
-from kproducer.types import TopicPartition
-from tests.fakebroker import (
+from kproducer.testing.fakebroker import (
     key10_find_coordinator,
     key22_init_producer_id,
     key24_add_partitions_to_txn,
@@ -31,10 +25,16 @@ from tests.fakebroker import (
     key26_end_txn,
     key28_txn_offset_commit,
 )
-from tests.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic, TopicOptions
-from tests.fakebroker.producer_state import KeptBatch
-from tests.fakebroker.transaction_coordinator import Producer
-from tests.fakebroker.transaction_support import Coordination, verify_partition
+from kproducer.testing.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic, TopicOptions
+from kproducer.testing.fakebroker.producer_state import KeptBatch
+from kproducer.testing.fakebroker.transaction_coordinator import Producer
+from kproducer.testing.fakebroker.transaction_support import Coordination, verify_partition
+from kproducer.transactions.coordinator_requests import CoordinatorRequest
+from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, attempt_end, knowledge_after
+from kproducer.transactions.partition_sequences import NO_SEQUENCE
+from kproducer.transactions.sequence_tracker import Verdict
+from kproducer.transactions.transaction_manager import TransactionManager
+from kproducer.types import TopicPartition
 
 TRANSACTIONAL_ID = "tx"
 _HANDLERS: dict[int, Any] = {

@@ -12,8 +12,8 @@ from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import TopicSlots
 from kproducer.records.batch_sizing import TopicCompressionRatio
+from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import UNKNOWN_PARTITION, Node
-from tests.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 
 

@@ -14,7 +14,7 @@ from kproducer.accumulator.record_accumulator import MAX_COMPRESSION_BACKLOG
 from kproducer.engine.producer_engine import refuse_in_the_middle_of_send
 from kproducer.errors import DeliveryTimeoutError, IllegalStateError
 from kproducer.records.compression import Compression
-from tests.fakebroker.batch_check import read_batch
+from kproducer.testing.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import Kit
 
 TIMEOUT_S = 20

@@ -15,8 +15,8 @@ from kproducer.errors import DeliveryTimeoutError
 from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES, WHOLE_BUFFER_BYTES
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer.testing.fakebroker.batch_check import ReadBatch, read_batch
 from kproducer.types import UNKNOWN_PARTITION
-from tests.fakebroker.batch_check import ReadBatch, read_batch
 from tests.support.manual_clock import ManualClock
 from tests.support.units.accumulator_kit import Kit, make_snapshot
 

@@ -20,8 +20,8 @@ from kproducer.kernel import IMPLEMENTATION, BatchWriter, RecordAppender
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import SystemClock
+from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import TopicPartition
-from tests.fakebroker.batch_check import read_batch
 from tests.support.interruption import interrupt_after
 from tests.support.units.accumulator_kit import Kit
 

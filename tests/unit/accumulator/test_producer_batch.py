@@ -12,8 +12,8 @@ from kproducer.errors import IllegalStateError, KafkaError, Outcome
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import RecordMetadata, TopicPartition
-from tests.fakebroker.batch_check import read_batch
 
 TP = TopicPartition("topic", 0)
 NONE = Compression.of("none")

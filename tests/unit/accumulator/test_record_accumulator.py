@@ -20,8 +20,8 @@ from kproducer.errors import (
 from kproducer.errors.broker_errors import MessageTooLargeError, NotLeaderOrFollowerError
 from kproducer.records.compression import Compression
 from kproducer.sender.produce_requests import InFlightBatches
+from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import UNKNOWN_PARTITION
-from tests.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of
 from tests.support.waiting import wait_until
 

@@ -6,7 +6,7 @@ import pytest
 
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.runtime.clock import NEVER_MS
-from tests.fakebroker.batch_check import read_batch
+from kproducer.testing.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
 
 

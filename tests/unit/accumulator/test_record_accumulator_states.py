@@ -11,8 +11,8 @@ from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.errors import BufferExhaustedError, KafkaError, ProducerClosedError
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
 from kproducer.runtime.clock import NEVER_MS
+from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import RecordMetadata
-from tests.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of
 
 DELIVERY_TIMEOUT_MS = 1000

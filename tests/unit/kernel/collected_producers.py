@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kproducer import KafkaProducer
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 
 ROUNDS = 25
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
-from tests.fakebroker.batch_check import read_records
+from kproducer.testing.fakebroker.batch_check import read_records
 
 TS = 1_700_000_000_000
 

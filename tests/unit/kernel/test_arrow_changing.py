@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.fakebroker.batch_check import read_records
+from kproducer.testing.fakebroker.batch_check import read_records
 from tests.unit.kernel.arrow_kit import Batches, Twin, parts
 
 ROWS = 1000

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
+from kproducer.testing.fakebroker.batch_check import read_records
 from kproducer.types import INT32_MAX, INT64_MAX
 from native_build import ROOT, native_sources
-from tests.fakebroker.batch_check import read_records
 
 TS = 1_700_000_000_000
 CANARY = b"\xa5" * 64

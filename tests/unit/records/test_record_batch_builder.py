@@ -15,7 +15,7 @@ from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.records.batch_sizing import TopicCompressionRatio
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
-from tests.fakebroker.batch_check import read_batch
+from kproducer.testing.fakebroker.batch_check import read_batch
 
 TS = 1_700_000_000_000
 NONE = Compression.of("none")

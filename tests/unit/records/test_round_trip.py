@@ -12,7 +12,7 @@ from kproducer.kernel import record_size_upper_bound
 from kproducer.records.batch_sizing import TopicCompressionRatio
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
-from tests.fakebroker.batch_check import read_batch
+from kproducer.testing.fakebroker.batch_check import read_batch
 from tests.support.units.foreign_records import aiokafka_records, kafka_python_records
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kproducer.errors import KafkaError, Outcome, ProducerClosedError
+from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import RecordMetadata
-from tests.fakebroker.batch_check import read_batch
 from tests.support.units.scripted_client import SentRequest, result
 from tests.support.units.sender_bench import Bench
 

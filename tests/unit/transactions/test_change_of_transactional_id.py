@@ -14,12 +14,12 @@ from kproducer.errors import (
     IllegalStateError,
     KafkaError,
 )
+from kproducer.testing.fakebroker.transaction_coordinator import NO_PRODUCER
 from kproducer.transactions.coordinator_link import CoordinatorCache
 from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorKind
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import Node
-from tests.fakebroker.transaction_coordinator import NO_PRODUCER
 from tests.support.units.transaction_kit import Kit
 
 _S = TransactionState

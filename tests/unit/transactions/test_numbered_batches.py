@@ -7,8 +7,8 @@ import pytest
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.records.compression import Compression, CompressionType
 from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import TopicPartition
-from tests.fakebroker.batch_check import read_batch
 
 TP = TopicPartition("t", 0)
 VALUES = [b"value %d" % index for index in range(10)]

@@ -24,6 +24,8 @@ from kproducer.errors.broker_errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
+from kproducer.testing.fakebroker.group_offsets import Member
+from kproducer.testing.fakebroker.transaction_coordinator import NO_PRODUCER, State
 from kproducer.transactions.coordinator_requests import Result
 from kproducer.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
@@ -32,8 +34,6 @@ from kproducer.transactions.transaction_arguments import (
 )
 from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 from kproducer.types import TopicPartition
-from tests.fakebroker.group_offsets import Member
-from tests.fakebroker.transaction_coordinator import NO_PRODUCER, State
 from tests.support.units.transaction_kit import TRANSACTIONAL_ID, Kit
 
 _S = TransactionState

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kproducer.errors import AbortTransactionError, FatalProducerError, IllegalStateError, Outcome
+from kproducer.testing.fakebroker.transaction_coordinator import NO_PRODUCER, Producer, State
 from kproducer.transactions.delivery_knowledge import Knowledge
 from kproducer.transactions.sequence_tracker import REMEMBERED_MS
 from kproducer.transactions.transaction_arguments import (
@@ -20,7 +21,6 @@ from kproducer.transactions.transaction_arguments import (
 )
 from kproducer.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.types import TopicPartition
-from tests.fakebroker.transaction_coordinator import NO_PRODUCER, Producer, State
 from tests.support.units.transaction_kit import TRANSACTIONAL_ID, Kit
 
 _S = TransactionState

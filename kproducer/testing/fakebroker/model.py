@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import attrs
 
-from tests.fakebroker.producer_state import Marker, ProducerStates
+from kproducer.testing.fakebroker.producer_state import Marker, ProducerStates
 
 #: Default ``max.message.bytes`` of Apache Kafka: 1 MiB plus the batch overhead of log format 0.
 DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024 + 12

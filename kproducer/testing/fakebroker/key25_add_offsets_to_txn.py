@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 from kproducer_messages import AddOffsetsToTxnResponse
 
-from tests.fakebroker.transaction_coordinator import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, Producer
-from tests.fakebroker.transaction_support import TRANSACTION
+from kproducer.testing.fakebroker.transaction_coordinator import (
+    INVALID_PRODUCER_EPOCH,
+    PRODUCER_FENCED,
+    Producer,
+)
+from kproducer.testing.fakebroker.transaction_support import TRANSACTION
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 _FENCED_SINCE = 2
 

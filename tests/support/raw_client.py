@@ -11,8 +11,8 @@ import crc32c
 import kproducer_messages as messages
 from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
 
-from tests.fakebroker.batch_check import HEADER
-from tests.fakebroker.connection import FLEXIBLE_SINCE
+from kproducer.testing.fakebroker.batch_check import HEADER
+from kproducer.testing.fakebroker.connection import FLEXIBLE_SINCE
 
 _CRC_FROM = 21
 

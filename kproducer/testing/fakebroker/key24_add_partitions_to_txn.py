@@ -14,11 +14,15 @@ from kproducer_messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnTopicResult,
 )
 
-from tests.fakebroker.transaction_coordinator import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, Producer
-from tests.fakebroker.transaction_support import TRANSACTION
+from kproducer.testing.fakebroker.transaction_coordinator import (
+    INVALID_PRODUCER_EPOCH,
+    PRODUCER_FENCED,
+    Producer,
+)
+from kproducer.testing.fakebroker.transaction_support import TRANSACTION
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 OPERATION_NOT_ATTEMPTED = 55

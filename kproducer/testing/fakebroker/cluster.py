@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tests.fakebroker import (
+from kproducer.testing.fakebroker import (
     key00_produce,
     key03_metadata,
     key09_offset_fetch,
@@ -31,13 +31,13 @@ from tests.fakebroker import (
     key28_txn_offset_commit,
     key36_sasl_authenticate,
 )
-from tests.fakebroker.actions import Action, Close, Control, Gate, Handler
-from tests.fakebroker.broker import FakeBroker
-from tests.fakebroker.connection import Connection, RequestContext
-from tests.fakebroker.model import Partition, StoredRecord, Topic, TopicOptions
-from tests.fakebroker.request_log import LoggedRequest, RequestLog
-from tests.fakebroker.sasl_listener import SaslListener
-from tests.fakebroker.transaction_support import Coordination
+from kproducer.testing.fakebroker.actions import Action, Close, Control, Gate, Handler
+from kproducer.testing.fakebroker.broker import FakeBroker
+from kproducer.testing.fakebroker.connection import Connection, RequestContext
+from kproducer.testing.fakebroker.model import Partition, StoredRecord, Topic, TopicOptions
+from kproducer.testing.fakebroker.request_log import LoggedRequest, RequestLog
+from kproducer.testing.fakebroker.sasl_listener import SaslListener
+from kproducer.testing.fakebroker.transaction_support import Coordination
 
 _Result = TypeVar("_Result")
 _WAIT_S = 60.0

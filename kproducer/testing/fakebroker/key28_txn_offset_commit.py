@@ -15,12 +15,12 @@ from kproducer_messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 
-from tests.fakebroker.group_offsets import Position
-from tests.fakebroker.transaction_coordinator import INVALID_TXN_STATE, Producer, State
-from tests.fakebroker.transaction_support import GROUP
+from kproducer.testing.fakebroker.group_offsets import Position
+from kproducer.testing.fakebroker.transaction_coordinator import INVALID_TXN_STATE, Producer, State
+from kproducer.testing.fakebroker.transaction_support import GROUP
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 UNKNOWN_TOPIC_ID = 100
 _MEMBER_SINCE = 3

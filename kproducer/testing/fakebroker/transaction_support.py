@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.fakebroker.group_offsets import Group
-from tests.fakebroker.producer_state import (
+from kproducer.testing.fakebroker.group_offsets import Group
+from kproducer.testing.fakebroker.producer_state import (
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,
     Marker,
     ProducerStates,
 )
-from tests.fakebroker.transaction_coordinator import (
+from kproducer.testing.fakebroker.transaction_coordinator import (
     PRODUCER_FENCED,
     Producer,
     Transaction,
@@ -20,8 +20,8 @@ from tests.fakebroker.transaction_coordinator import (
 )
 
 if TYPE_CHECKING:
-    from tests.fakebroker.cluster import FakeCluster
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.cluster import FakeCluster
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 COORDINATOR_NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16

@@ -16,12 +16,22 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import kproducer_messages as messages
 
-from tests.fakebroker.actions import Action, Bytes, Close, Handler, Hold, Reply, Silence, Stall, Steps
-from tests.fakebroker.request_log import LoggedRequest
+from kproducer.testing.fakebroker.actions import (
+    Action,
+    Bytes,
+    Close,
+    Handler,
+    Hold,
+    Reply,
+    Silence,
+    Stall,
+    Steps,
+)
+from kproducer.testing.fakebroker.request_log import LoggedRequest
 
 if TYPE_CHECKING:
-    from tests.fakebroker.broker import FakeBroker
-    from tests.fakebroker.cluster import FakeCluster
+    from kproducer.testing.fakebroker.broker import FakeBroker
+    from kproducer.testing.fakebroker.cluster import FakeCluster
 
 _PREFIX = struct.Struct(">i")
 _API_AND_VERSION = struct.Struct(">hh")

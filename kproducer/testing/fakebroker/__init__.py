@@ -4,11 +4,11 @@ Start with ``FakeCluster``. ``actions`` defines what a script may do with a requ
 usual scripts. Each API has its own module (``key00_produce`` and so on).
 """
 
-from tests.fakebroker.actions import Bytes, Close, Gate, Hold, Reply, Silence, Stall, steps
-from tests.fakebroker.cluster import FakeCluster
-from tests.fakebroker.connection import RequestContext
-from tests.fakebroker.model import StoredRecord, TopicOptions
-from tests.fakebroker.request_log import LoggedRequest
+from kproducer.testing.fakebroker.actions import Bytes, Close, Gate, Hold, Reply, Silence, Stall, steps
+from kproducer.testing.fakebroker.cluster import FakeCluster
+from kproducer.testing.fakebroker.connection import RequestContext
+from kproducer.testing.fakebroker.model import StoredRecord, TopicOptions
+from kproducer.testing.fakebroker.request_log import LoggedRequest
 
 __all__ = [
     "Bytes",

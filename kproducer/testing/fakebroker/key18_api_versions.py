@@ -21,7 +21,7 @@ from kproducer_messages import ApiVersionsResponse
 from kproducer_messages.api_versions_response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 API_KEY = 18
 UNSUPPORTED_VERSION = 35

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kproducer_messages import SaslHandshakeResponse
 
-from tests.fakebroker.sasl_listener import ILLEGAL_SASL_STATE, MECHANISMS
+from kproducer.testing.fakebroker.sasl_listener import ILLEGAL_SASL_STATE, MECHANISMS
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 
 def handle(context: RequestContext) -> SaslHandshakeResponse:

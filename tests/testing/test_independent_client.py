@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 
 PRODUCE, FETCH = 0, 1
 

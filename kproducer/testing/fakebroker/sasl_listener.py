@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import Connection, RequestContext
+    from kproducer.testing.fakebroker.connection import Connection, RequestContext
 
 HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
 UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 33, 34, 58

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 
 class Gate:

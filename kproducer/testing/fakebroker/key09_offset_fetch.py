@@ -19,11 +19,11 @@ from kproducer_messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 
-from tests.fakebroker.group_offsets import Group, Position
-from tests.fakebroker.transaction_support import GROUP
+from kproducer.testing.fakebroker.group_offsets import Group, Position
+from kproducer.testing.fakebroker.transaction_support import GROUP
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 UNSTABLE_OFFSET_COMMIT = 88
 UNKNOWN_TOPIC_ID = 100

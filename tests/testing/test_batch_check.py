@@ -6,8 +6,8 @@ import gzip
 
 import pytest
 
-from tests.fakebroker.batch_check import BatchRefusedError, read_batch
-from tests.fakebroker.raw_client import make_batch
+from kproducer.testing.fakebroker.batch_check import BatchRefusedError, read_batch
+from tests.support.raw_client import make_batch
 
 
 def test_reads_keys_values_and_absolute_timestamps() -> None:

@@ -34,20 +34,20 @@ from kproducer_messages.produce_response import (
     TopicProduceResponse,
 )
 
-from tests.fakebroker.batch_check import (
+from kproducer.testing.fakebroker.batch_check import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
     BatchRefusedError,
     ReadBatch,
     read_batch,
 )
-from tests.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic
-from tests.fakebroker.producer_state import KeptBatch
-from tests.fakebroker.transaction_coordinator import Producer
-from tests.fakebroker.transaction_support import verify_partition
+from kproducer.testing.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic
+from kproducer.testing.fakebroker.producer_state import KeptBatch
+from kproducer.testing.fakebroker.transaction_coordinator import Producer
+from kproducer.testing.fakebroker.transaction_support import verify_partition
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER_OR_FOLLOWER = 6

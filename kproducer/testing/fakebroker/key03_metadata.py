@@ -20,11 +20,11 @@ from kproducer_messages.metadata_response import (
     MetadataResponseTopic,
 )
 
-from tests.fakebroker.model import Partition, Topic, is_legal_topic_name
+from kproducer.testing.fakebroker.model import Partition, Topic, is_legal_topic_name
 
 if TYPE_CHECKING:
-    from tests.fakebroker.cluster import FakeCluster
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.cluster import FakeCluster
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5

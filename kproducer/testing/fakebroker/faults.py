@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 import attrs
 from kproducer_messages import RESPONSES, find_coordinator_response, txn_offset_commit_response
 
-from tests.fakebroker.actions import Action, Close, Gate, Handler, Hold, Reply, Silence, Stall
-from tests.fakebroker.connection import RequestContext
-from tests.fakebroker.key00_produce import RECORD_ERRORS_SINCE, Refusal
+from kproducer.testing.fakebroker.actions import Action, Close, Gate, Handler, Hold, Reply, Silence, Stall
+from kproducer.testing.fakebroker.connection import RequestContext
+from kproducer.testing.fakebroker.key00_produce import RECORD_ERRORS_SINCE, Refusal
 
 _OFFSET_FETCH, _FIND_COORDINATOR, _INIT_PRODUCER_ID, _TXN_OFFSET_COMMIT = 9, 10, 22, 28
 

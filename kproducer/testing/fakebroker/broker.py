@@ -13,10 +13,10 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
-from tests.fakebroker.connection import Connection
+from kproducer.testing.fakebroker.connection import Connection
 
 if TYPE_CHECKING:
-    from tests.fakebroker.cluster import FakeCluster
+    from kproducer.testing.fakebroker.cluster import FakeCluster
 
 #: What Apache Kafka 4.4 offers, restricted to the APIs of this cluster.
 NEWEST_VERSIONS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kproducer_messages import SaslAuthenticateResponse
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 
 def handle(context: RequestContext) -> SaslAuthenticateResponse:

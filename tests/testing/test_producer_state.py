@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.fakebroker import FakeCluster, TopicOptions, faults
-from tests.fakebroker.producer_state import KeptBatch, ProducerStates
-from tests.fakebroker.raw_client import RawClient, make_batch, produce_request
-from tests.fakebroker.transaction_coordinator import Producer, TransactionCoordinator
-from tests.fakebroker.transaction_support import verify_partition
+from kproducer.testing.fakebroker import FakeCluster, TopicOptions, faults
+from kproducer.testing.fakebroker.producer_state import KeptBatch, ProducerStates
+from kproducer.testing.fakebroker.transaction_coordinator import Producer, TransactionCoordinator
+from kproducer.testing.fakebroker.transaction_support import verify_partition
+from tests.support.raw_client import RawClient, make_batch, produce_request
 
 PRODUCE = 0
 PID = 7

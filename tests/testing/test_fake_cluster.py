@@ -9,9 +9,9 @@ import kproducer_messages as messages
 import pytest
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
-from tests.fakebroker import Bytes, Close, FakeCluster, Hold, Reply, RequestContext, faults
-from tests.fakebroker.broker import NEWEST_VERSIONS
-from tests.fakebroker.raw_client import RawClient, make_batch, produce_request
+from kproducer.testing.fakebroker import Bytes, Close, FakeCluster, Hold, Reply, RequestContext, faults
+from kproducer.testing.fakebroker.broker import NEWEST_VERSIONS
+from tests.support.raw_client import RawClient, make_batch, produce_request
 
 PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from kproducer_messages import FindCoordinatorResponse
 from kproducer_messages.find_coordinator_response import Coordinator
 
-from tests.fakebroker.transaction_support import COORDINATOR_NOT_AVAILABLE, GROUP, TRANSACTION
+from kproducer.testing.fakebroker.transaction_support import COORDINATOR_NOT_AVAILABLE, GROUP, TRANSACTION
 
 if TYPE_CHECKING:
-    from tests.fakebroker.connection import RequestContext
+    from kproducer.testing.fakebroker.connection import RequestContext
 
 INVALID_REQUEST = 42
 _SEVERAL_SINCE = 4

@@ -1,0 +1,1 @@
+"""Tools for tests of applications that write to Kafka."""
