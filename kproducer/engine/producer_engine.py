@@ -273,7 +273,8 @@ class ProducerEngine:
         except KeyboardInterrupt:
             # The user does not want to wait any longer.
             self.stop(0)
-        lost = self.sender.metrics.record_error_total - failed_before
+        # The sender logs those that it gave up.
+        lost = self.sender.metrics.record_error_total - failed_before - self.sender.records_lost
         if lost:
             _log.error(
                 "%d records of producer %s were lost: not delivered when the process ended; "
