@@ -91,6 +91,14 @@ class Hold:
 
 
 @attrs.frozen
+class Delay:
+    """Wait for ``seconds``, then take ``then``."""
+
+    seconds: float
+    then: Action
+
+
+@attrs.frozen
 class Steps:
     """Several actions, one after the other."""
 
@@ -101,7 +109,7 @@ def steps(*actions: Action) -> Steps:
     return Steps(actions)
 
 
-Action = Reply | Bytes | Stall | Silence | Close | Hold | Steps
+Action = Reply | Bytes | Stall | Silence | Close | Hold | Delay | Steps
 Handler = Callable[["RequestContext"], "Action | None"]
 
 

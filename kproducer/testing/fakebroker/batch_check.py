@@ -11,10 +11,11 @@ import struct
 import zlib
 from typing import NamedTuple
 
-import crc32c
 import lz4.frame
 import zstandard
 from cramjam import snappy
+
+from kproducer.kernel.crc32c import crc32c
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
@@ -82,7 +83,7 @@ def read_batch(data: bytes | memoryview, produce_version: int = ZSTD_SINCE_PRODU
     if length + 12 != len(raw):
         what = "more than one batch, or trailing bytes" if length + 12 < len(raw) else "cut short"
         raise BatchRefusedError(INVALID_RECORD, f"batch length {length} in {len(raw)} bytes: {what}")
-    if crc32c.crc32c(raw[_CRC_FROM:]) != crc:
+    if crc32c(raw[_CRC_FROM:]) != crc:
         raise BatchRefusedError(CORRUPT_MESSAGE, "CRC mismatch")
     if base_offset != 0:
         raise BatchRefusedError(INVALID_RECORD, f"base offset {base_offset} from a producer")

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import weakref
 from typing import TYPE_CHECKING
 
 from kproducer.testing.fakebroker.connection import Connection
@@ -68,6 +69,7 @@ class FakeBroker:
         self._listener: socket.socket | None = None
         self._opening: set[asyncio.Task[None]] = set()
         self._reservation = _bound_socket(0)
+        self._sockets = weakref.WeakSet([self._reservation])
         self.port: int = self._reservation.getsockname()[1]
         self.advertised = (HOST, self.port)
 
@@ -78,6 +80,7 @@ class FakeBroker:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
         listener.setblocking(False)
         listener.listen(256)
+        self._sockets.add(listener)
         asyncio.get_running_loop().add_reader(listener, self._take_waiting)
         self._listener = listener
         self.up = True
@@ -105,6 +108,11 @@ class FakeBroker:
         await self.stop()
         self._reservation.close()
 
+    def close_sockets_after_fork(self) -> None:
+        # The child shares the event loop's epoll with the parent, so the loop is not asked.
+        for each in list(self._sockets):
+            each.close()
+
     def stall_reading(self) -> None:
         self.reading.clear()
         for connection in self.connections:
@@ -121,6 +129,7 @@ class FakeBroker:
         assert self._listener is not None
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             accepted, _ = self._listener.accept()
+            self._sockets.add(accepted)
             task = asyncio.get_running_loop().create_task(self._open(accepted))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)

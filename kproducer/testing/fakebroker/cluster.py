@@ -8,11 +8,13 @@ authorization are not simulated: tests move leaders and set errors themselves.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any, TypeVar
@@ -31,7 +33,7 @@ from kproducer.testing.fakebroker import (
     key28_txn_offset_commit,
     key36_sasl_authenticate,
 )
-from kproducer.testing.fakebroker.actions import Action, Close, Control, Gate, Handler
+from kproducer.testing.fakebroker.actions import Action, Close, Control, Delay, Gate, Handler
 from kproducer.testing.fakebroker.broker import FakeBroker
 from kproducer.testing.fakebroker.connection import Connection, RequestContext
 from kproducer.testing.fakebroker.model import Partition, StoredRecord, Topic, TopicOptions
@@ -41,6 +43,7 @@ from kproducer.testing.fakebroker.transaction_support import Coordination
 
 _Result = TypeVar("_Result")
 _WAIT_S = 60.0
+_open_clusters: weakref.WeakSet[FakeCluster] = weakref.WeakSet()
 
 
 class FakeCluster:
@@ -51,13 +54,13 @@ class FakeCluster:
         auto_create_partitions: partitions of topics created by Metadata requests; ``None``: never created.
         cluster_id: sent in Metadata responses.
 
-        Attributes:
+    Attributes:
         transaction_version: the finalized feature of that name: 2 with KIP-890, 1 or 0 without.
         sasl: what every listener demands; ``None``: no authentication.
         tls: with the brokers' certificate; ``None``: no encryption.
         coordination: transactions and consumer groups.
         producer_id_expiration_ms: ``producer.id.expiration.ms``: before each batch, leaders drop producers
-        whose newest record timestamp is older; ``None``: never.
+            whose newest record timestamp is older; ``None``: never.
         now_ms: the brokers' wall clock, for the expiration.
         violations: what clients did that no correct client does; tests check it at the end.
     """
@@ -98,6 +101,7 @@ class FakeCluster:
         self.internal_errors: list[BaseException] = []
         self._tolerated: list[str] = []
         self._controls: list[Control] = []
+        self._delays: list[tuple[Control, float]] = []
         self._accept_handlers: list[Callable[[Connection], Action | None]] = []
         self._connection_count = 0
         # Event loop.
@@ -105,6 +109,8 @@ class FakeCluster:
         self._loop.set_exception_handler(self._loop_error)
         self._thread = threading.Thread(target=self._run, name="fake-cluster", daemon=True)
         self.brokers: dict[int, FakeBroker] = {}
+        self._process_id = os.getpid()
+        _open_clusters.add(self)
         self._thread.start()
         for node_id in range(1, broker_count + 1):
             self.add_broker(node_id)
@@ -118,8 +124,11 @@ class FakeCluster:
         self.close()
 
     def close(self) -> None:
-        """Stop everything. Idempotent. Raises errors of the fake cluster itself, if any."""
-        if self._loop.is_closed():
+        """Stop everything. Idempotent. Raises errors of the fake cluster itself, if any.
+
+        Does nothing in a forked child: the cluster runs in the process that created it.
+        """
+        if self._loop.is_closed() or not self.is_in_this_process:
             return
         for broker in self.brokers.values():
             self._call(broker.release())
@@ -128,6 +137,16 @@ class FakeCluster:
         self._loop.close()
         if self.internal_errors:
             raise AssertionError("the fake cluster itself failed") from self.internal_errors[0]
+
+    @property
+    def is_in_this_process(self) -> bool:
+        """Whether this process created the cluster: the thread that serves it does not survive a fork."""
+        return self._process_id == os.getpid()
+
+    def close_sockets_after_fork(self) -> None:
+        """Close the forked child's copies of the sockets, with which connections would not end."""
+        for broker in self.brokers.values():
+            broker.close_sockets_after_fork()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -286,6 +305,18 @@ class FakeCluster:
             self._controls.append(control)
         return control
 
+    def delay(
+        self, api_key: int | None, seconds: float, *, times: int | None = None, broker_id: int | None = None
+    ) -> Control:
+        """Perform what is decided about a request ``seconds`` later, also for what a handler decides.
+
+        The arguments are those of ``control``. Delays of one request add up.
+        """
+        control = Control(api_key, lambda _: None, broker_id, times)
+        with self.log.changed:
+            self._delays.append((control, seconds))
+        return control
+
     def control_accept(self, handler: Callable[[Connection], Action | None]) -> None:
         """Let ``handler`` decide about each new connection before anything is read from it."""
         with self.log.changed:
@@ -353,15 +384,29 @@ class FakeCluster:
                 if violation is not None:
                     self.note_violation(f"{context.logged}: {violation}")
                     return Close()
-                for control in list(self._controls):
-                    if control.applies_to(context.api_key, context.broker.node_id):
-                        action = control.handler(context)
-                        if action is not None:
-                            control.note_taken()
-                            return action
-                return context.answer()
+                seconds = self._take_delays(context)
+                action = self._choose(context)
+                return Delay(seconds, action) if seconds else action
             finally:
                 self.log.changed.notify_all()
+
+    def _choose(self, context: RequestContext) -> Action:
+        for control in list(self._controls):
+            if control.applies_to(context.api_key, context.broker.node_id):
+                action = control.handler(context)
+                if action is not None:
+                    control.note_taken()
+                    return action
+        return context.answer()
+
+    def _take_delays(self, context: RequestContext) -> float:
+        """The sum of the delays of a request, in seconds."""
+        total = 0.0
+        for control, seconds in self._delays:
+            if control.applies_to(context.api_key, context.broker.node_id):
+                control.note_taken()
+                total += seconds
+        return total
 
     def call_handler(self, handler: Handler, context: RequestContext) -> Action | None:
         with self.log.changed:
@@ -395,6 +440,15 @@ class FakeCluster:
     def notify(self) -> None:
         with self.log.changed:
             self.log.changed.notify_all()
+
+
+def _close_sockets_after_fork() -> None:
+    for cluster in list(_open_clusters):
+        cluster.close_sockets_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_sockets_after_fork)
 
 
 def _leader_first(leader_id: int, nodes: list[int]) -> list[int]:

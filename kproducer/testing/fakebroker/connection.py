@@ -20,6 +20,7 @@ from kproducer.testing.fakebroker.actions import (
     Action,
     Bytes,
     Close,
+    Delay,
     Handler,
     Hold,
     Reply,
@@ -214,6 +215,9 @@ class Connection:
                 assert context is not None
                 then = self.cluster.call_handler(then, context) or context.answer()
             await self._perform(context, then)
+        elif isinstance(action, Delay):
+            await asyncio.sleep(action.seconds)
+            await self._perform(context, action.then)
         elif isinstance(action, Steps):
             for step in action.actions:
                 await self._perform(context, step)

@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import attrs
-from kproducer_messages import RESPONSES, find_coordinator_response, txn_offset_commit_response
+from kproducer_messages import (
+    RESPONSES,
+    add_partitions_to_txn_response,
+    find_coordinator_response,
+    txn_offset_commit_response,
+)
 
 from kproducer.testing.fakebroker.actions import Action, Close, Gate, Handler, Hold, Reply, Silence, Stall
 from kproducer.testing.fakebroker.connection import RequestContext
 from kproducer.testing.fakebroker.key00_produce import RECORD_ERRORS_SINCE, Refusal
 
-_OFFSET_FETCH, _FIND_COORDINATOR, _INIT_PRODUCER_ID, _TXN_OFFSET_COMMIT = 9, 10, 22, 28
+_OFFSET_FETCH, _FIND_COORDINATOR, _INIT_PRODUCER_ID, _ADD_PARTITIONS, _TXN_OFFSET_COMMIT = 9, 10, 22, 24, 28
 
 
 def refuse_produce(
@@ -183,6 +188,28 @@ def silence() -> Handler:
     return lambda context: Silence()
 
 
+def refuse_metadata(code: int, topic: str | None = None) -> Handler:
+    """Answer a Metadata request with this error code for a topic, or for each one that it names.
+
+    Requests that do not name the topic are passed on.
+    """
+
+    def handler(context: RequestContext) -> Action | None:
+        named = {asked.name for asked in context.message.topics or () if asked.name is not None}
+        refused = named if topic is None else named & {topic}
+        if not refused:
+            return None
+        cluster = context.cluster
+        before = cluster.metadata_errors
+        cluster.metadata_errors = {**before, **dict.fromkeys(refused, code)}
+        try:
+            return context.answer()
+        finally:
+            cluster.metadata_errors = before
+
+    return handler
+
+
 def refuse_coordination(code: int, *, whole: bool = True) -> Handler:
     """Refuse a coordinator request or lookup without processing it, with this error code.
 
@@ -208,6 +235,18 @@ def refuse_coordination(code: int, *, whole: bool = True) -> Handler:
                 for topic in group.topics:
                     for partition in topic.partitions:
                         partition.error_code, partition.committed_offset = code, -1
+        elif key == _ADD_PARTITIONS:
+            of_added = add_partitions_to_txn_response.AddPartitionsToTxnTopicResult
+            result = add_partitions_to_txn_response.AddPartitionsToTxnPartitionResult
+            answer.results_by_topic_v3_and_below = [
+                of_added(
+                    name=topic.name,
+                    results_by_partition=[
+                        result(partition_index=index, partition_error_code=code) for index in topic.partitions
+                    ],
+                )
+                for topic in message.v3_and_below_topics
+            ]
         elif key == _TXN_OFFSET_COMMIT:
             of_topic = txn_offset_commit_response.TxnOffsetCommitResponseTopic
             of_partition = txn_offset_commit_response.TxnOffsetCommitResponsePartition
