@@ -275,6 +275,33 @@ class FakeCluster:
             moved.leader_id = leader_id
             moved.leader_epoch += 1 if bump_epoch else 0
 
+    def elect_leaders(self) -> None:
+        """Let running brokers take part again, and lead the partitions whose leader is down.
+
+        A partition without a running in-sync replica keeps its leader: there are no unclean elections.
+        """
+        with self.log.changed:
+            up = [node_id for node_id, broker in self.brokers.items() if broker.up]
+            for topic in self.topics.values():
+                for partition in topic.partitions:
+                    in_sync = [node_id for node_id in partition.in_sync if node_id in up]
+                    if not in_sync:
+                        continue
+                    if partition.leader_id not in in_sync:
+                        partition.leader_id = in_sync[0]
+                        partition.leader_epoch += 1
+                    partition.in_sync = _leader_first(partition.leader_id, sorted(up))
+
+    def reset(self) -> None:
+        """Forget all topics, transactions, requests and violations. Brokers and scripts stay."""
+        with self.log.changed:
+            self.topics.clear()
+            self.deleted_topics.clear()
+            self.violations.clear()
+            self.coordination = Coordination(self, lambda: self.now_ms())
+            self.log.clear()
+            self.log.changed.notify_all()
+
     def records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
         """Everything in a partition's log, oldest first."""
         with self.log.changed:

@@ -25,7 +25,7 @@ class LoggedRequest:
         connection_id: of its connection; numbers are unique in a cluster.
         arrived_at_s: ``time.monotonic()`` when its last byte was read.
         frame_bytes: size without the 4-byte prefix.
-        message: the decoded body; ``None`` if it could not be decoded.
+        message: the decoded body, of a class of ``kproducer_messages``; ``None`` if it could not be decoded.
     """
 
     number: int
@@ -39,14 +39,18 @@ class LoggedRequest:
     frame_bytes: int
     message: Any
 
+    @property
+    def api(self) -> str:
+        """The API's name in Kafka's protocol, such as ``Produce``."""
+        return API_NAMES.get(self.api_key, str(self.api_key))
+
     def partitions(self) -> list[tuple[str, int]]:
         """(topic name, partition) of each partition in a Produce request below v13."""
         return [(topic.name, p.index) for topic in self.message.topic_data for p in topic.partition_data]
 
     def __str__(self) -> str:
-        name = API_NAMES.get(self.api_key, str(self.api_key))
         return (
-            f"#{self.number} {name} v{self.api_version} broker {self.broker_id} "
+            f"#{self.number} {self.api} v{self.api_version} broker {self.broker_id} "
             f"connection {self.connection_id} correlation {self.correlation_id}"
         )
 
@@ -64,6 +68,10 @@ class RequestLog:
             self._requests.append(request)
             self.changed.notify_all()
             return request
+
+    def clear(self) -> None:
+        with self.changed:
+            self._requests.clear()
 
     def select(self, api_key: int | None = None, broker_id: int | None = None) -> list[LoggedRequest]:
         with self.changed:

@@ -1,0 +1,396 @@
+"""``FakeKafka``: the Kafka brokers that tests of applications start, break and inspect."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Iterator, Mapping
+
+from kproducer_messages import API_NAMES
+
+from kproducer.errors import BrokerError
+from kproducer.testing.fakebroker import faults
+from kproducer.testing.fakebroker.actions import Handler
+from kproducer.testing.fakebroker.cluster import FakeCluster
+from kproducer.testing.fakebroker.model import DEFAULT_MAX_MESSAGE_BYTES, is_legal_topic_name
+from kproducer.testing.fakebroker.request_log import LoggedRequest
+from kproducer.testing.fakebroker.sasl_listener import SaslListener
+from kproducer.testing.fault import Fault, api_key_of, error_name, error_of, refusal
+from kproducer.testing.topic import Topic
+from kproducer.types import TopicPartition
+
+_FETCH, _FETCH_VERSIONS = 1, (4, 11)
+
+
+class FakeKafka:
+    """Kafka brokers for tests, in a thread of this process. Running until ``close()`` or the end of ``with``.
+
+    As strict as Apache Kafka with what producers send: checksums and format of batches, sequence numbers of
+    idempotent producers, states of transactions. Clients of any language can connect. Thread-safe.
+
+    Args:
+        nodes: number of brokers; their ids are 1, 2, and so on. Every topic has a replica on each.
+        auto_create: topics are created when a producer asks for their metadata.
+        default_partitions: number of partitions of topics that are created so.
+        users: passwords by user name. Clients then need SASL/PLAIN.
+        ssl_context: with the brokers' certificate. Clients then need TLS.
+
+    Raises:
+        ValueError: ``nodes`` or ``default_partitions`` is less than 1.
+        OSError: no port could be opened.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 1,
+        auto_create: bool = True,
+        default_partitions: int = 1,
+        users: Mapping[str, str] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        if nodes < 1 or default_partitions < 1:
+            raise ValueError(
+                f"FakeKafka needs at least one node and one partition, not {nodes} and {default_partitions}"
+            )
+        self._cluster_of_creator = FakeCluster(
+            0, auto_create_partitions=default_partitions if auto_create else None, cluster_id="FakeKafka"
+        )
+        cluster = self._cluster_of_creator
+        cluster.auto_create_first_error = 0
+        cluster.sasl = SaslListener(dict(users)) if users is not None else None
+        cluster.tls = ssl_context
+        try:
+            for node in range(1, nodes + 1):
+                cluster.add_broker(node)
+        except BaseException:
+            cluster.close()
+            raise
+        # librdkafka sends batches of today's format only to brokers that offer this.
+        cluster.set_versions(_FETCH, _FETCH_VERSIONS)
+        self._bootstrap_servers = ",".join(cluster.bootstrap_servers)
+        self._faults: list[Fault] = []  # guarded by the cluster's lock
+
+    def __enter__(self) -> FakeKafka:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<FakeKafka {self._bootstrap_servers}>"
+
+    def close(self) -> None:
+        """Close all connections and release the ports. May be called more than once.
+
+        Raises:
+            AssertionError: the fake broker itself failed. This is a bug of kproducer.
+        """
+        self._cluster_of_creator.close()
+
+    def reset(self) -> None:
+        """Start anew, on the same ports: all nodes are up, without topics, faults, transactions and requests.
+
+        For a broker that several tests share. Transactional producers must be created after it.
+        """
+        self.clear_faults()
+        self.up()
+        self._cluster.reset()
+
+    # -- for clients ----------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes, with commas between them. Also valid in a forked child."""
+        return self._bootstrap_servers
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of all nodes."""
+        return sorted(self._cluster.brokers)
+
+    # -- topics ---------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        min_insync_replicas: int = 1,
+        compacted: bool = False,
+    ) -> Topic:
+        """Create a topic. Its partitions are led by the nodes in turn.
+
+        Args:
+            name: letters, digits, dot, underscore and dash.
+            partitions: number of partitions.
+            max_message_bytes: ``max.message.bytes``: larger batches get MESSAGE_TOO_LARGE.
+            min_insync_replicas: ``min.insync.replicas``: with fewer nodes up, ``acks=all`` gets
+                NOT_ENOUGH_REPLICAS.
+            compacted: ``cleanup.policy=compact``: records need keys. Nothing is compacted.
+
+        Raises:
+            ValueError: the topic exists, its name is not legal, or it has no partition.
+        """
+        if not is_legal_topic_name(name):
+            raise ValueError(
+                f"{name!r} is not the name of a topic: up to 249 letters, digits, '.', '_' and '-'"
+            )
+        if partitions < 1:
+            raise ValueError(f"topic {name!r} needs at least one partition, not {partitions}")
+        cluster = self._cluster
+        with cluster.log.changed:
+            if name in cluster.topics:
+                raise ValueError(f"topic {name!r} exists; create_topic() comes before the first record")
+            cluster.create_topic(
+                name,
+                partitions,
+                max_message_bytes=max_message_bytes,
+                min_insync_replicas=min_insync_replicas,
+                compacted=compacted,
+            )
+        return self.topic(name)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records.
+
+        Raises:
+            ValueError: there is no such topic.
+        """
+        cluster = self._cluster
+        with cluster.log.changed:
+            self._existing(name)
+            cluster.delete_topic(name)
+
+    def topic(self, name: str) -> Topic:
+        """The topic of this name, which need not exist yet."""
+        return Topic(self._cluster, name)
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of all topics."""
+        cluster = self._cluster
+        with cluster.log.changed:
+            return sorted(cluster.topics)
+
+    def committed_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """The offsets of a consumer group that committed transactions have written."""
+        cluster = self._cluster
+        with cluster.log.changed:
+            known = cluster.coordination.group(group).committed
+            return {TopicPartition(*place): position.offset for place, position in known.items()}
+
+    # -- faults of requests ---------------------------------------------------------------------------
+
+    def fail_next(
+        self,
+        api: str,
+        error: type[BrokerError] | BrokerError | str | int,
+        *,
+        times: int | None = 1,
+        processed: bool = False,
+        topic: str | None = None,
+        partition: int | None = None,
+        node: int | None = None,
+    ) -> Fault:
+        """Answer the next requests of an API with an error code.
+
+        Args:
+            api: the name of the API in Kafka's protocol, such as ``Produce``, ``Metadata`` or ``EndTxn``.
+            error: a class of ``kproducer.errors.broker_errors``, an object of such a class, whose message is
+                sent, too, or Kafka's name or code.
+            times: number of requests; ``None``: all, until the fault is removed.
+            processed: the broker does what the request asks for, such as appending the records, and then
+                sends the error.
+            topic: only this topic, of Produce and Metadata.
+            partition: only this partition, of Produce. Other partitions in the request are processed.
+            node: only requests to this node.
+
+        Faults of the same API apply in the order in which they were injected.
+
+        Raises:
+            ValueError: there is no such API, error or node.
+            TypeError: ``error`` is an error of the producer and not of a broker.
+        """
+        key = api_key_of(api)
+        code, message = error_of(error)
+        handler = refusal(key, code, message, processed=processed, topic=topic, partition=partition)
+        return self._inject(key, handler, times, node, f"fail_next({API_NAMES[key]!r}, {error_name(code)})")
+
+    def disconnect_next(
+        self, api: str, *, times: int | None = 1, processed: bool = False, node: int | None = None
+    ) -> Fault:
+        """Close the connection instead of answering the next requests of an API.
+
+        The arguments and errors are those of ``fail_next``.
+        """
+        key = api_key_of(api)
+        handler = faults.close_after() if processed else faults.close_before()
+        return self._inject(key, handler, times, node, f"disconnect_next({API_NAMES[key]!r})")
+
+    def hang_next(
+        self, api: str, *, times: int | None = 1, processed: bool = False, node: int | None = None
+    ) -> Fault:
+        """Never answer the next requests of an API, and nothing after them on the same connection.
+
+        The arguments and errors are those of ``fail_next``.
+        """
+        key = api_key_of(api)
+        handler = faults.stall_after() if processed else faults.stall_before()
+        return self._inject(key, handler, times, node, f"hang_next({API_NAMES[key]!r})")
+
+    def delay(
+        self, api: str | None, seconds: float, *, times: int | None = None, node: int | None = None
+    ) -> Fault:
+        """Delay the answers to requests of an API, or of all (``None``).
+
+        The broker processes requests when they arrive, and those of one connection in order. Other faults
+        apply, too. Delays of the same request add up.
+
+        Args:
+            api: as for ``fail_next``; ``None``: all.
+            seconds: the delay of each answer.
+            times: number of requests; ``None``: all, until the fault is removed.
+            node: only requests to this node.
+
+        Raises:
+            ValueError: there is no such API or node, or ``seconds`` is negative.
+        """
+        key = None if api is None else api_key_of(api)
+        self._check_fault(times, node)
+        if seconds < 0:
+            raise ValueError(f"a delay is not negative, found {seconds} s")
+        cluster = self._cluster
+        control = cluster.delay(key, seconds, times=times, broker_id=node)
+        name = "all APIs" if key is None else API_NAMES[key]
+        return self._registered(Fault(cluster, control, f"delay({name!r}, {seconds:g})"))
+
+    def clear_faults(self) -> None:
+        """Remove all faults of requests. Nodes that are down stay down."""
+        with self._cluster.log.changed:
+            for fault in self._faults:
+                fault.remove()
+            self._faults.clear()
+
+    # -- faults of nodes ------------------------------------------------------------------------------
+
+    def down(self, node: int | None = None) -> None:
+        """Stop a node, or all: its connections end, and new ones are refused. The records are kept.
+
+        If other nodes are up, one of them becomes the leader of its partitions.
+
+        Raises:
+            ValueError: there is no such node.
+        """
+        cluster = self._cluster
+        for each in self._nodes(node):
+            cluster.kill(each)
+            if node is not None:
+                cluster.elect_leaders()
+
+    def up(self, node: int | None = None) -> None:
+        """Start a node, or all, on the same port. Does nothing if it is up.
+
+        It leads no partition that has moved to another node.
+
+        Raises:
+            ValueError: there is no such node.
+        """
+        cluster = self._cluster
+        for each in self._nodes(node):
+            if not cluster.brokers[each].up:
+                cluster.restart(each)
+        cluster.elect_leaders()
+
+    @contextlib.contextmanager
+    def unreachable(self, node: int | None = None) -> Iterator[None]:
+        """``down()`` for the block, then ``up()``.
+
+        Raises:
+            ValueError: there is no such node.
+        """
+        self.down(node)
+        try:
+            yield
+        finally:
+            self.up(node)
+
+    def drop_connections(self, node: int | None = None) -> None:
+        """Close all connections with a node, or with all. They accept new ones.
+
+        Raises:
+            ValueError: there is no such node.
+        """
+        for each in self._nodes(node):
+            self._cluster.drop_connections(each)
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Make another node the leader of a partition.
+
+        Raises:
+            ValueError: there is no such topic, partition or node.
+        """
+        self._nodes(node)
+        cluster = self._cluster
+        with cluster.log.changed:
+            self._existing(topic)
+            if not 0 <= partition < self.topic(topic).partition_count:
+                raise ValueError(f"topic {topic!r} has no partition {partition}")
+            cluster.move_leader(topic, partition, node)
+
+    # -- what clients did -----------------------------------------------------------------------------
+
+    def requests(self, api: str | None = None, *, node: int | None = None) -> list[LoggedRequest]:
+        """The requests that have arrived, of an API or of all, at a node or at all. Oldest first.
+
+        Raises:
+            ValueError: there is no such API.
+        """
+        return self._cluster.requests(None if api is None else api_key_of(api), node)
+
+    @property
+    def violations(self) -> list[str]:
+        """What clients did that Kafka's protocol does not allow. Empty, unless a client has a bug."""
+        cluster = self._cluster
+        with cluster.log.changed:
+            return list(cluster.violations)
+
+    # -- internal -------------------------------------------------------------------------------------
+
+    @property
+    def _cluster(self) -> FakeCluster:
+        if not self._cluster_of_creator.is_in_this_process:
+            raise RuntimeError(
+                "FakeKafka runs in the process that created it; a forked child can only use bootstrap_servers"
+            )
+        return self._cluster_of_creator
+
+    def _inject(
+        self, key: int, handler: Handler, times: int | None, node: int | None, description: str
+    ) -> Fault:
+        self._check_fault(times, node)
+        cluster = self._cluster
+        control = cluster.control(key, handler, times=times, broker_id=node)
+        return self._registered(Fault(cluster, control, description))
+
+    def _check_fault(self, times: int | None, node: int | None) -> None:
+        if times is not None and times < 1:
+            raise ValueError(f"a fault applies to at least one request, not {times}; None: to all")
+        if node is not None:
+            self._nodes(node)
+
+    def _registered(self, fault: Fault) -> Fault:
+        with self._cluster.log.changed:
+            self._faults.append(fault)
+        return fault
+
+    def _nodes(self, node: int | None) -> list[int]:
+        """All nodes, or this one."""
+        if node is not None and node not in self._cluster.brokers:
+            raise ValueError(f"there is no node {node}; nodes: {', '.join(map(str, self.nodes))}")
+        return self.nodes if node is None else [node]
+
+    def _existing(self, topic: str) -> None:
+        if topic not in self._cluster.topics:
+            raise ValueError(f"there is no topic {topic!r}; topics: {', '.join(self.topics) or 'none'}")
