@@ -12,6 +12,7 @@ from kproducer.errors import BrokerError
 from kproducer.testing.fakebroker import faults
 from kproducer.testing.fakebroker.actions import Handler
 from kproducer.testing.fakebroker.cluster import FakeCluster
+from kproducer.testing.fakebroker.key00_produce import WITHOUT_PRODUCER_ID
 from kproducer.testing.fakebroker.model import DEFAULT_MAX_MESSAGE_BYTES, is_legal_topic_name
 from kproducer.testing.fakebroker.request_log import LoggedRequest
 from kproducer.testing.fakebroker.sasl_listener import SaslListener
@@ -66,6 +67,8 @@ class FakeKafka:
         except BaseException:
             cluster.close()
             raise
+        # aiokafka sends them, and brokers ignore them.
+        cluster.tolerate(WITHOUT_PRODUCER_ID)
         # librdkafka sends batches of today's format only to brokers that offer this.
         cluster.set_versions(_FETCH, _FETCH_VERSIONS)
         self._bootstrap_servers = ",".join(cluster.bootstrap_servers)

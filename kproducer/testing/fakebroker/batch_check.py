@@ -102,8 +102,8 @@ def read_batch(data: bytes | memoryview, produce_version: int = ZSTD_SINCE_PRODU
 
 def _check_producer(producer_id: int, epoch: int, sequence: int, is_transactional: bool) -> None:
     fields = (producer_id, epoch, sequence)
-    if fields == (-1, -1, -1) and not is_transactional:
-        return
+    if producer_id == -1 and not is_transactional:
+        return  # brokers do not look at the rest
     if min(fields) < 0:
         raise BatchRefusedError(
             INVALID_RECORD, f"producer id, epoch, sequence {fields}, transactional: {is_transactional}"

@@ -60,6 +60,7 @@ _ADDS_PARTITIONS_SINCE = 12
 _TOPIC_IDS_SINCE = 13
 _HINTS_SINCE = 10
 RECORD_ERRORS_SINCE = 8
+WITHOUT_PRODUCER_ID = "an epoch or a sequence number without a producer id"
 
 
 @attrs.frozen
@@ -151,6 +152,9 @@ def _produce(
         batch = read_batch(data.records if data.records is not None else b"", context.api_version)
         if batch.is_transactional != (context.message.transactional_id is not None):
             _violation(context, f"partition {data.index}: only one of request and batch is transactional")
+        if batch.producer_id < 0 and (batch.producer_epoch, batch.base_sequence) != (-1, -1):
+            epoch, sequence = batch.producer_epoch, batch.base_sequence
+            _violation(context, f"{WITHOUT_PRODUCER_ID} (epoch {epoch}, sequence {sequence})")
         if batch.producer_id >= 0 and context.message.acks != -1:
             _violation(context, f"partition {data.index}: producer id with acks {context.message.acks}")
     except BatchRefusedError as error:
