@@ -1,10 +1,14 @@
-"""librdkafka, which does not share our codecs, produces to the fake cluster."""
+"""Other producers, which do not share our codecs, send to the fake cluster."""
 
 from __future__ import annotations
 
-import pytest
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+import asyncio
 
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+
+from kproducer.testing import FakeKafka
 from kproducer.testing.fakebroker import FakeCluster, faults
 
 PRODUCE, FETCH = 0, 1
@@ -95,3 +99,75 @@ def test_librdkafka_survives_scripted_faults() -> None:
         assert [r.value for r in cluster.records("t")] == [b"kept"]
         assert len(cluster.requests(PRODUCE)) == 3
         assert cluster.violations == []
+
+
+# -- through the public interface, with each client's own settings -------------------------------------------
+
+
+def test_librdkafka_sends_to_fake_kafka() -> None:
+    with FakeKafka(nodes=2, users={"alice": "secret"}) as broker:
+        broker.disconnect_next("Produce", processed=True)
+        producer = Producer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "enable.idempotence": True,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "alice",
+                "sasl.password": "secret",
+            }
+        )
+        producer.produce("orders", b"placed", headers=[("h", b"1")])
+        assert producer.flush(60) == 0
+        broker.topic("orders").assert_written([b"placed"], headers=[[("h", b"1")]])
+        assert broker.violations == []
+
+
+@pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_aiokafka_sends_to_fake_kafka(codec: str | None, idempotent: bool) -> None:
+    async def send(address: str) -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=address, compression_type=codec, enable_idempotence=idempotent
+        ) as producer:
+            await producer.send_and_wait("orders", b"placed", key=b"17")
+
+    with FakeKafka(nodes=2) as broker:
+        asyncio.run(send(broker.bootstrap_servers))
+        broker.topic("orders").assert_written([b"placed"], keys=[b"17"])
+        assert broker.violations == []
+
+
+@pytest.mark.parametrize("transactional_id", [None, "tx"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of its import, and of its own
+def test_kafka_python_sends_to_fake_kafka(transactional_id: str | None) -> None:
+    import kafka
+
+    with FakeKafka(nodes=2) as broker:
+        producer = kafka.KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, transactional_id=transactional_id
+        )
+        if transactional_id:
+            producer.init_transactions()
+            producer.begin_transaction()
+        producer.send("orders", b"placed").get(60)
+        if transactional_id:
+            broker.topic("orders").assert_written([], isolation_level="read_committed")
+            producer.commit_transaction()
+        producer.close()
+        broker.topic("orders").assert_written([b"placed"], isolation_level="read_committed")
+        assert broker.violations == []
+
+
+def test_a_consumer_is_told_that_it_is_not_served() -> None:
+    with FakeKafka() as broker:
+        broker.create_topic("orders")
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
+        consumer = Consumer(settings)
+        consumer.subscribe(["orders"])
+        message = consumer.poll(60)
+        consumer.close()
+        assert message is not None
+        error = message.error()
+        assert error is not None
+        assert error.code() == KafkaError._UNSUPPORTED_FEATURE
