@@ -98,6 +98,7 @@ class Topic:
         Raises:
             AssertionError: it holds fewer after ``timeout``; the text says what it holds.
         """
+        __tracebackhide__ = True  # pytest shows the line of the test instead
         with self._cluster.log.changed:
             if self._cluster.log.changed.wait_for(
                 lambda: len(self.records(isolation_level=isolation_level)) >= count, timeout
@@ -137,6 +138,7 @@ class Topic:
             ValueError: values, keys and headers have different lengths, or ``records`` would raise it.
             TypeError: neither values nor keys nor headers were given.
         """
+        __tracebackhide__ = True
         wanted: dict[str, list[Any]] = {}
         if keys is not None:
             wanted["key"] = [_encoded(each) for each in keys]

@@ -36,7 +36,7 @@ def test_an_example_runs(example: Example, mock_cluster: MockCluster, tmp_path: 
     if "pyspark" in example.code:
         require_java()
     # The mock cluster creates topics for producers only, not for committed offsets.
-    for topic in re.findall(r'TopicPartition\("([^"]+)"', example.code):
+    for topic in set(re.findall(r'TopicPartition\("([^"]+)"', example.code)):
         mock_cluster.create_topic(topic, 1)
     address = mock_cluster.bootstrap_servers.split(",")[0]
     program = example.code.replace("localhost:9092", address).replace("/tmp/", f"{tmp_path}/")
@@ -44,7 +44,7 @@ def test_an_example_runs(example: Example, mock_cluster: MockCluster, tmp_path: 
     (tmp_path / "example.py").write_text("\n" * (example.line - 1) + program, encoding="utf-8")
     uses_others = OTHER_CLIENTS.search(example.code) is not None
     command = [sys.executable, *([] if uses_others else ["-W", "error"])]
-    if "import pytest" in example.code:
+    if re.search(r"^ *def test_", example.code, re.MULTILINE):
         command += ["-m", "pytest", "-p", "no:cacheprovider"]
     finished = subprocess.run(
         [*command, "example.py"],

@@ -15,7 +15,7 @@ from kproducer.errors import broker_errors
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [DOCS / "tour.md", *sorted((DOCS / "guides").glob("*.md"))]
+PAGES = [DOCS / "tour.md", DOCS / "testing.md", *sorted((DOCS / "guides").glob("*.md"))]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 

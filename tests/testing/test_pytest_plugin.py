@@ -82,7 +82,14 @@ def test_an_order(kafka_broker):
 """
     result = run(code)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E*It holds 1 record:", "E*partition 0 offset 0: key=None value=b'placed'"])
+    result.stdout.fnmatch_lines(
+        [
+            '>*kafka_broker.topic("orders").assert_written*',
+            "E*It holds 1 record:",
+            "E*partition 0 offset 0: key=None value=b'placed'",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*topic.py:*")
 
 
 def test_it_works_with_asyncio_and_in_parallel(run) -> None:
