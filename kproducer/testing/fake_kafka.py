@@ -72,7 +72,6 @@ class FakeKafka:
         # librdkafka sends batches of today's format only to brokers that offer this.
         cluster.set_versions(_FETCH, _FETCH_VERSIONS)
         self._bootstrap_servers = ",".join(cluster.bootstrap_servers)
-        self._faults: list[Fault] = []  # guarded by the cluster's lock
 
     def __enter__(self) -> FakeKafka:
         return self
@@ -92,13 +91,15 @@ class FakeKafka:
         self._cluster_of_creator.close()
 
     def reset(self) -> None:
-        """Start anew, on the same ports: all nodes are up, without topics, faults, transactions and requests.
+        """Begin again on the same ports: without topics, faults, transactions, requests and connections.
 
-        For a broker that several tests share. Transactional producers must be created after it.
+        For a broker that several tests share. All nodes are up afterwards. Transactional producers must be
+        created after it.
         """
         self.clear_faults()
-        self.up()
+        self.drop_connections()
         self._cluster.reset()
+        self.up()
 
     # -- for clients ----------------------------------------------------------------------------------
 
@@ -267,14 +268,11 @@ class FakeKafka:
         cluster = self._cluster
         control = cluster.delay(key, seconds, times=times, broker_id=node)
         name = "all APIs" if key is None else API_NAMES[key]
-        return self._registered(Fault(cluster, control, f"delay({name!r}, {seconds:g})"))
+        return Fault(cluster, control, f"delay({name!r}, {seconds:g})")
 
     def clear_faults(self) -> None:
         """Remove all faults of requests. Nodes that are down stay down."""
-        with self._cluster.log.changed:
-            for fault in self._faults:
-                fault.remove()
-            self._faults.clear()
+        self._cluster.remove_controls()
 
     # -- faults of nodes ------------------------------------------------------------------------------
 
@@ -375,18 +373,13 @@ class FakeKafka:
         self._check_fault(times, node)
         cluster = self._cluster
         control = cluster.control(key, handler, times=times, broker_id=node)
-        return self._registered(Fault(cluster, control, description))
+        return Fault(cluster, control, description)
 
     def _check_fault(self, times: int | None, node: int | None) -> None:
         if times is not None and times < 1:
             raise ValueError(f"a fault applies to at least one request, not {times}; None: to all")
         if node is not None:
             self._nodes(node)
-
-    def _registered(self, fault: Fault) -> Fault:
-        with self._cluster.log.changed:
-            self._faults.append(fault)
-        return fault
 
     def _nodes(self, node: int | None) -> list[int]:
         """All nodes, or this one."""

@@ -136,14 +136,15 @@ class Topic:
         Raises:
             AssertionError: it does not; the text has what is missing, what is unexpected, and the records.
             ValueError: values, keys and headers have different lengths, or ``records`` would raise it.
-            TypeError: neither values nor keys nor headers were given.
+            TypeError: neither values nor keys nor headers were given, or one value instead of a list.
         """
         __tracebackhide__ = True
         wanted: dict[str, list[Any]] = {}
-        if keys is not None:
-            wanted["key"] = [_encoded(each) for each in keys]
-        if values is not None:
-            wanted["value"] = [_encoded(each) for each in values]
+        for name, given in (("key", keys), ("value", values)):
+            if isinstance(given, (bytes, str)):
+                raise TypeError(f"assert_written needs a list of {name}s, such as [{given!r}]")
+            if given is not None:
+                wanted[name] = [_encoded(each) for each in given]
         if headers is not None:
             wanted["headers"] = [tuple(each) for each in headers]
         if not wanted:

@@ -1,8 +1,8 @@
 """Checks a wheel like a user's installation: new environment, no checkout, no compiler. For ``make wheel``.
 
 The wheel must contain a compiled module for each source of the checkout; when installed alone into a new
-virtual environment, it must use them and send records to its own broker for tests. With packages that the demo
-needs, the demo must run from it, too.
+virtual environment, it must use them and send records to its own broker for tests. With packages that the
+demo needs, the demo must run from it, too.
 """
 
 from __future__ import annotations

@@ -136,6 +136,7 @@ def test_waiting_ends_with_the_records_or_says_what_is_there(kafka: FakeKafka) -
     ("arguments", "error"),
     [
         ({}, TypeError),
+        ({"values": b"placed"}, TypeError),
         ({"values": [b"a"], "keys": []}, ValueError),
         ({"values": [], "isolation_level": "read_all"}, ValueError),
     ],
@@ -321,6 +322,10 @@ def test_another_node_takes_over(three: FakeKafka) -> None:
     assert isinstance(error_of_send(three).__cause__, NotEnoughReplicasError)
     three.up()
     three.down(3)
+    assert three.create_topic("new", 3).partition_count == 3
+    with KafkaProducer(three.bootstrap_servers) as producer:
+        for number in range(3):
+            producer.send("new", b"placed", partition=number).result(30)
     send(three, b"again")
     three.topic("orders").wait_for_records(7)
 

@@ -236,15 +236,16 @@ class FakeCluster:
     def create_topic(
         self, name: str, partitions: int = 1, *, leaders: list[int] | None = None, **options: Any
     ) -> Topic:
-        """Create a topic. ``leaders`` has each partition's leader; default: round robin."""
+        """Create a topic. ``leaders`` has each partition's leader; default: the running brokers in turn."""
         with self.log.changed:
             nodes = sorted(self.brokers)
-            chosen = leaders or [nodes[index % len(nodes)] for index in range(partitions)]
+            up = [node for node in nodes if self.brokers[node].up] or nodes
+            chosen = leaders or [up[index % len(up)] for index in range(partitions)]
             topic = Topic(
                 name,
                 uuid.uuid4(),
                 [
-                    Partition(index, leader, 0, _leader_first(leader, nodes), _leader_first(leader, nodes))
+                    Partition(index, leader, 0, _leader_first(leader, nodes), _leader_first(leader, up))
                     for index, leader in enumerate(chosen)
                 ],
                 TopicOptions(**options),
@@ -331,6 +332,12 @@ class FakeCluster:
         with self.log.changed:
             self._controls.append(control)
         return control
+
+    def remove_controls(self) -> None:
+        """Remove all handlers and delays."""
+        with self.log.changed:
+            self._controls.clear()
+            self._delays.clear()
 
     def delay(
         self, api_key: int | None, seconds: float, *, times: int | None = None, broker_id: int | None = None
