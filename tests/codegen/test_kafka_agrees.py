@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import os
 import re
 
 import pytest
@@ -24,6 +23,7 @@ from tests.codegen.compiled import CORPUS, cases_of, specs_of
 from tests.codegen.kafka_oracle import KAFKAS, KafkaOracle, OracleError, extract_specs, kafka_json
 from tests.codegen.message_strategies import messages, without_unknown_tags
 from tests.support.kafka.maven_artifacts import SPEC_ARTIFACTS, KafkaUnavailableError, spec_jars
+from tests.support.requirements import REQUIRE_KAFKA, skip_or_fail
 
 pytestmark = pytest.mark.kafka
 
@@ -46,9 +46,7 @@ def available():
     try:
         yield
     except KafkaUnavailableError as error:
-        if os.environ.get("KPRODUCER_REQUIRE_KAFKA") == "1":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        skip_or_fail(REQUIRE_KAFKA, str(error))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ with their reasons.
 from __future__ import annotations
 
 import importlib.resources
-import os
 
 import attrs
 import pytest
@@ -19,6 +18,7 @@ from codegen.versions import Versions
 from tests.codegen.kafka_oracle import KAFKAS, extract_specs
 from tests.codegen.message_strategies import SPECS, version_id
 from tests.support.kafka.maven_artifacts import KafkaUnavailableError, spec_jars
+from tests.support.requirements import REQUIRE_KAFKA, skip_or_fail
 
 #: While being imported, kafka-python reads its specs with deprecated functions of the standard library.
 pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
@@ -70,9 +70,7 @@ def kafkas(tmp_path_factory):
     try:
         folders = extract_specs(spec_jars(KAFKAS[0]), tmp_path_factory.mktemp("kafka"))
     except KafkaUnavailableError as error:
-        if os.environ.get("KPRODUCER_REQUIRE_KAFKA") == "1":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        skip_or_fail(REQUIRE_KAFKA, str(error))
     return {path.stem: path for folder in folders for path in folder.iterdir()}
 
 

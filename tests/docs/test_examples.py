@@ -15,9 +15,9 @@ import pytest
 
 from kproducer import ProducerConfig
 from tests.docs.examples import NOT_RUN, ROOT, Example, check_settings, examples, settings_in
-from tests.support.kafka.fixtures import skip_or_fail
 from tests.support.kafka.maven_artifacts import KafkaUnavailableError, java_command
 from tests.support.kafka.mock_cluster import MockCluster
+from tests.support.requirements import REQUIRE_KAFKA, skip_or_fail
 
 RUN = [example for example in examples() if example.exemption is None]
 NOT_RUN_EXAMPLES = [example for example in examples() if example.exemption is not None]
@@ -67,7 +67,7 @@ def require_java() -> None:
     try:
         java_command()
     except KafkaUnavailableError as error:
-        skip_or_fail(f"Spark needs Java 17: {error}")
+        skip_or_fail(REQUIRE_KAFKA, f"Spark needs Java 17: {error}")
 
 
 @pytest.mark.parametrize("example", NOT_RUN_EXAMPLES, ids=str)

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.kafka.fixtures import skip_or_fail, start_or_skip, versions_under_test
+from tests.support.kafka.fixtures import start_or_skip, versions_under_test
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, java_command
+from tests.support.requirements import REQUIRE_KAFKA, skip_or_fail
 
 _JOB = Path(__file__).with_name("write_job.py")
 _JOB_TIMEOUT_SECONDS = 280
@@ -52,7 +53,7 @@ def require_java() -> None:
     try:
         java_command()
     except KafkaUnavailableError as error:
-        skip_or_fail(f"Spark needs Java 17: {error}")
+        skip_or_fail(REQUIRE_KAFKA, f"Spark needs Java 17: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -39,10 +39,11 @@ from tests.support.identity_provider import (
 )
 from tests.support.kafka import sasl
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.kafka.fixtures import skip_or_fail, start_or_skip
+from tests.support.kafka.fixtures import start_or_skip
 from tests.support.kafka.reader import read_topic
 from tests.support.kafka.topics import create_topic
 from tests.support.proxies import LoopbackProxy
+from tests.support.requirements import REQUIRE_KAFKA, skip_or_fail
 
 #: On an idle machine the job takes a minute.
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -366,7 +367,7 @@ def answers(secured: Options, folder: Path) -> dict[str, dict[str, str]]:
     try:
         jars = ",".join(resolve_connector(pyspark.__version__).jars)
     except RuntimeError as error:
-        skip_or_fail(str(error))
+        skip_or_fail(REQUIRE_KAFKA, str(error))
     (folder / "shown").mkdir()
     (folder / "lines").mkdir()
     (folder / "lines" / "1.txt").write_text("\n".join(ROWS))

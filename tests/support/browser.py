@@ -6,7 +6,6 @@ Without a browser and its driver tests are skipped; ``KPRODUCER_REQUIRE_BROWSER=
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support.requirements import REQUIRE_BROWSER, skip_or_fail
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -36,10 +37,8 @@ def skip_or_fail_without_browser(item: pytest.Item) -> None:
     """For ``pytest_runtest_setup``."""
     if item.get_closest_marker("browser") is None or (_BROWSER and _DRIVER):
         return
-    reason = f"{'chromedriver' if _BROWSER else 'chromium'} not found: make browser"
-    if os.environ.get("KPRODUCER_REQUIRE_BROWSER") == "1":
-        pytest.fail(f"KPRODUCER_REQUIRE_BROWSER=1, but: {reason}", pytrace=False)
-    pytest.skip(f"tests with a browser were skipped: {reason}")
+    missing = "chromedriver" if _BROWSER else "chromium"
+    skip_or_fail(REQUIRE_BROWSER, f"tests with a browser: {missing} not found: make browser")
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.kafka.cluster import ReservedPorts
+from tests.support.requirements import REQUIRE_KERBEROS, skip_or_fail
 
 REALM = "KPRODUCER.TEST"
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
@@ -63,12 +64,8 @@ def skip_or_fail_without_kerberos(item: pytest.Item) -> None:
     missing = [program for program in _PROGRAMS if _found(program) is None]
     if importlib.util.find_spec("gssapi") is None:
         missing.append("the package gssapi")
-    if not missing:
-        return
-    reason = f"{', '.join(missing)} not found: make kerberos"
-    if os.environ.get("KPRODUCER_REQUIRE_KERBEROS") == "1":
-        pytest.fail(f"KPRODUCER_REQUIRE_KERBEROS=1, but: {reason}", pytrace=False)
-    pytest.skip(f"tests with Kerberos were skipped: {reason}")
+    if missing:
+        skip_or_fail(REQUIRE_KERBEROS, f"tests with Kerberos: {', '.join(missing)} not found: make kerberos")
 
 
 class Kdc:

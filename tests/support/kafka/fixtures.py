@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NoReturn
 
 import pytest
 
@@ -22,6 +21,7 @@ from tests.support.kafka.maven_artifacts import (
     class_path,
     is_cached,
 )
+from tests.support.requirements import REQUIRE_KAFKA, skip_or_fail
 
 
 def versions_under_test() -> tuple[str, ...]:
@@ -57,13 +57,7 @@ def resolve_for(session: pytest.Session) -> None:
 def skip_or_fail_without_kafka(item: pytest.Item) -> None:
     """For ``pytest_runtest_setup``: pytest folds skips from there into one line of the summary."""
     if item.get_closest_marker("kafka") is not None and _what_is_missing() is not None:
-        skip_or_fail(str(_what_is_missing()))
-
-
-def skip_or_fail(reason: str) -> NoReturn:
-    if os.environ.get("KPRODUCER_REQUIRE_KAFKA") == "1":
-        pytest.fail(f"KPRODUCER_REQUIRE_KAFKA=1, but: {reason}", pytrace=False)
-    pytest.skip(f"tests against Apache Kafka were skipped: {reason}")
+        skip_or_fail(REQUIRE_KAFKA, f"tests with Apache Kafka: {_what_is_missing()}")
 
 
 def start_or_skip(
@@ -81,7 +75,7 @@ def start_or_skip(
         )
     except KafkaUnavailableError as error:
         unavailable = str(error)
-    skip_or_fail(unavailable)
+    skip_or_fail(REQUIRE_KAFKA, f"tests with Apache Kafka: {unavailable}")
 
 
 @pytest.fixture(scope="session", params=versions_under_test())
