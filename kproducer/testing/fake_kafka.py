@@ -361,11 +361,7 @@ class FakeKafka:
 
     @property
     def _cluster(self) -> FakeCluster:
-        if not self._cluster_of_creator.is_in_this_process:
-            raise RuntimeError(
-                "FakeKafka runs in the process that created it; a forked child can only use bootstrap_servers"
-            )
-        return self._cluster_of_creator
+        return self._cluster_of_creator.in_this_process()
 
     def _inject(
         self, key: int, handler: Handler, times: int | None, node: int | None, description: str

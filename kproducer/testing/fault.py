@@ -43,7 +43,9 @@ class Fault:
         return self._control.taken
 
     def remove(self) -> None:
-        """Apply it to no further request. May be called more than once."""
+        """Apply it to no further request. May be called more than once; a forked child does nothing."""
+        if not self._cluster.is_in_this_process:
+            return
         with self._cluster.log.changed:
             self._control.remove()
 

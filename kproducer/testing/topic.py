@@ -41,7 +41,7 @@ class Topic:
     """A topic, by its name; it need not exist yet. From ``FakeKafka.topic``. Thread-safe."""
 
     def __init__(self, cluster: FakeCluster, name: str) -> None:
-        self._cluster = cluster
+        self._cluster_of_creator = cluster
         self.name = name
 
     def __repr__(self) -> str:
@@ -182,6 +182,10 @@ class Topic:
                 )
             lines += self._description(partition, isolation_level)
         raise AssertionError("\n".join(lines))
+
+    @property
+    def _cluster(self) -> FakeCluster:
+        return self._cluster_of_creator.in_this_process()
 
     def _partitions(self) -> Sequence[Partition]:
         with self._cluster.log.changed:

@@ -143,6 +143,18 @@ class FakeCluster:
         """Whether this process created the cluster: the thread that serves it does not survive a fork."""
         return self._process_id == os.getpid()
 
+    def in_this_process(self) -> FakeCluster:
+        """This cluster.
+
+        Raises:
+            RuntimeError: this is a forked child, where the lock may be held forever.
+        """
+        if not self.is_in_this_process:
+            raise RuntimeError(
+                "FakeKafka runs in the process that created it; a forked child can only use bootstrap_servers"
+            )
+        return self
+
     def close_sockets_after_fork(self) -> None:
         """Close the forked child's copies of the sockets, with which connections would not end."""
         for broker in self.brokers.values():
