@@ -18,10 +18,12 @@ from kproducer import (
     ConsumerGroupMetadata,
     DeliveryTimeoutError,
     DisconnectedError,
+    FatalProducerError,
     KafkaError,
     KafkaProducer,
     OffsetAndMetadata,
     Outcome,
+    ResultTimeoutError,
     TopicPartition,
 )
 from kproducer.errors.broker_errors import (
@@ -208,6 +210,8 @@ def test_without_metadata_nothing_is_sent(kafka: FakeKafka) -> None:
     assert kafka.requests("Produce") == []
     kafka.topic("orders").assert_written([])
     assert kafka.topics == []
+    kafka.clear_faults()
+    send(kafka, b"placed")
 
 
 def test_faults_of_a_topic_and_a_partition_leave_others_alone(kafka: FakeKafka) -> None:
@@ -229,7 +233,8 @@ def test_a_delay_holds_back_the_answer_and_applies_beside_other_faults(kafka: Fa
         future = producer.send("orders", b"placed")
         delay.wait_until_applied()
         kafka.topic("orders").wait_for_records(1)
-        assert not future.done()
+        with pytest.raises(ResultTimeoutError):
+            future.result(0.3)
         kafka.drop_connections()  # ends the wait
         future.result(30)
     kafka.topic("orders").assert_written([b"placed"])
@@ -396,6 +401,19 @@ def test_offsets_of_groups_are_committed_with_the_transaction(kafka: FakeKafka) 
         assert kafka.committed_offsets("group") == {}
         producer.commit_transaction()
     assert kafka.committed_offsets("group") == {place: 42}
+    kafka.reset()
+    assert kafka.committed_offsets("group") == {}
+
+
+def test_a_commit_may_succeed_although_the_answer_is_an_error(kafka: FakeKafka) -> None:
+    kafka.fail_next("EndTxn", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", processed=True)
+    with KafkaProducer(kafka.bootstrap_servers, transactional_id="tx") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"placed")
+        with pytest.raises(FatalProducerError):
+            producer.commit_transaction()
+    kafka.topic("orders").assert_written([b"placed"], isolation_level="read_committed")
 
 
 def test_a_newer_producer_fences_an_older_one(kafka: FakeKafka) -> None:
@@ -493,9 +511,11 @@ with FakeKafka() as kafka, kafka.delay("Produce", 0.001):
         sys.exit()  # leaves the with block, too
     assert os.waitpid(child, 0)[1] == 0
     kafka.topic("orders").assert_written([b"of the child"])
+    until_closed, keep_open = os.pipe()
     child = os.fork()
     if child == 0:
-        sys.stdin.read()
+        os.close(keep_open)
+        os.read(until_closed, 1)
         os._exit(0)
     kafka.down()  # the child has no copy of the listener
     with KafkaProducer(kafka.bootstrap_servers, max_block_ms=1000) as producer:
@@ -503,6 +523,8 @@ with FakeKafka() as kafka, kafka.delay("Produce", 0.001):
             producer.partitions_for("orders")
         except Exception as error:
             print(error, flush=True)
+    os.close(keep_open)
+    os.waitpid(child, 0)
 """
 
 
