@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -21,12 +22,19 @@ class TaggedWheel(bdist_wheel):  # type: ignore[misc]  # setuptools is untyped
 
     def run(self) -> None:
         if not self.skip_build:
+            self._forget_earlier_build()
             self.run_command("build")
         built = Path(self.get_finalized_command("build").build_lib)
         if not any(path.name.endswith(tuple(EXTENSION_SUFFIXES)) for path in built.rglob("*")):
             self.root_is_pure = True
             self.distribution.ext_modules = []
         super().run()
+
+    def _forget_earlier_build(self) -> None:
+        """Delete what an earlier build copied: the wheel gets all that is there."""
+        build = self.get_finalized_command("build")
+        if Path(build.build_base).resolve() in Path(build.build_lib).resolve().parents:  # else it is not ours
+            shutil.rmtree(build.build_lib, ignore_errors=True)
 
 
 class DescribedMetadata(egg_info):  # type: ignore[misc]  # setuptools is untyped

@@ -50,6 +50,13 @@ _LINUX_MODULE = "kproducer.network._native_channel_io"
 #: The code of all of them; the modules beside the sources only refer to it. ``__mypyc`` is added by mypyc.
 _GROUP = "kproducer._compiled"
 _SHARED = f"{_GROUP}__mypyc"
+#: Options for wheels on Linux. They leave out functions that nobody calls, and what only profilers and
+#: debuggers of a checkout need: symbols, tables to unwind C functions, lines of C code in tracebacks.
+_SMALL = [
+    *("-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
+    "-DCYTHON_CLINE_IN_TRACEBACK=0",
+]
+_SMALL_LINK = ["-Wl,--gc-sections", "-Wl,--strip-all", "-Wl,--hash-style=gnu", "-Wl,--build-id=none"]
 #: Where a wheel is built, only the requirements of the build are installed, not all that these modules
 #: import; and errors in other modules are for `make types`.
 MYPY_FLAGS = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
@@ -69,7 +76,7 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         self.distribution.ext_modules = found or self.distribution.ext_modules
         super().finalize_options()
         self.extensions = found
-        self.parallel = self.parallel or True  # as many as there are cores
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extensions(self) -> None:
         """Compile in parallel; the modules that need the shared one when it is known whether that works."""
@@ -112,10 +119,8 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
                 # Only the function that Python looks for is exported: calls within a module are direct.
                 extension.extra_compile_args = [*(extension.extra_compile_args or []), "-fvisibility=hidden"]
             if is_small:
-                # Unused functions of the run times, and symbols, which only profilers of a checkout need.
-                extension.extra_compile_args += ["-ffunction-sections", "-fdata-sections"]
-                options = ["-Wl,--gc-sections", "-Wl,--strip-all"]
-                extension.extra_link_args = [*(extension.extra_link_args or []), *options]
+                extension.extra_compile_args += _SMALL
+                extension.extra_link_args = [*(extension.extra_link_args or []), *_SMALL_LINK]
         super().run()
         if self._broken and os.environ.get("KPRODUCER_REQUIRE_NATIVE") == "1":
             raise ExecError(f"not compiled: {', '.join(self._broken)}")

@@ -150,10 +150,15 @@ def test_an_interpreter_without_native_core_gets_a_wheel_for_every_platform(
     assert tag_of_wheel(project) == "py3-none-any"
 
 
-def test_a_module_left_by_an_earlier_build_keeps_the_wheel_on_its_platform(project: Path) -> None:
-    native = tag_of_wheel(project)
-    (project / "dist" / f"sample-1-{native}.whl").unlink()
-    assert tag_of_wheel(project, KPRODUCER_NATIVE="0") == native
+def test_files_that_an_earlier_build_left_are_not_in_a_wheel(project: Path) -> None:
+    native = built_wheel(project)
+    native.unlink()
+    (leftover,) = (project / "build").glob("lib*/kproducer/inner/_answer*")
+    leftover.with_name("_removed.so").touch()
+    with zipfile.ZipFile(built_wheel(project)) as archive:
+        assert not [name for name in archive.namelist() if "_removed" in name]
+    (project / "dist" / native.name).unlink()
+    assert tag_of_wheel(project, KPRODUCER_NATIVE="0") == "py3-none-any"
 
 
 #: The section of an ELF file with the names of its functions. Compiled modules keep only what they export.
