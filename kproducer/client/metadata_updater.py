@@ -1,7 +1,8 @@
 """MetadataUpdater: sends Metadata requests to the least loaded node, one at a time.
 
 Returns to the configured bootstrap addresses when no known broker can be reached (KIP-899), when updates have
-failed for too long, or when a broker asks for it (KIP-1102). Knows nothing of producing.
+failed for too long, or when a broker asks for it (KIP-1102), also because it is not the broker that the client
+means (KIP-1242). Knows nothing of producing.
 Source: Kafka class ``NetworkClient.MetadataUpdater``. Differs from Kafka: the Java client rebootstraps
 when all nodes back off at the same moment, even after a single lost connection. This client does so only
 after an attempt to connect to each node failed, because a rebootstrap forgets the topics.
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
+from kproducer.client.api_versions import REBOOTSTRAP_REQUIRED
 from kproducer.client.client_request import ClientRequest, MessageBuilder
 from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer.config.producer_config import ProducerConfig
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
 
 _log = GuardedLogger(__name__)
 
-#: KIP-1102: the broker asks the client to return to its bootstrap addresses.
-_REBOOTSTRAP_REQUIRED = 129
-
 
 class MetadataUpdater:
     """Keeps the metadata of a client up to date. I/O thread only.
@@ -40,7 +39,7 @@ class MetadataUpdater:
     Args:
         metadata: thread-safe.
         config: ``request_timeout_ms``, ``metadata_recovery_strategy``,
-            ``metadata_recovery_rebootstrap_trigger_ms``.
+            ``metadata_recovery_rebootstrap_trigger_ms``, ``metadata_cluster_check_enable``.
     """
 
     def __init__(self, metadata: Metadata, config: ProducerConfig) -> None:
@@ -49,6 +48,7 @@ class MetadataUpdater:
         self._request_timeout_ms = config.request_timeout_ms
         self._may_rebootstrap = config.metadata_recovery_strategy == "rebootstrap"
         self._rebootstrap_trigger_ms = config.metadata_recovery_rebootstrap_trigger_ms
+        self._checks_cluster = config.metadata_cluster_check_enable and self._may_rebootstrap
         self._client: NetworkClient  # set by attach
         # I/O thread only
         self._in_progress: MetadataRequestAndVersion | None = None
@@ -61,6 +61,10 @@ class MetadataUpdater:
     def fetch_nodes(self) -> list[Node]:
         """The nodes known at present. Never blocks. Any thread."""
         return list(self._metadata.snapshot.nodes.values())
+
+    def cluster_id_to_check(self) -> str | None:
+        """The cluster that brokers have to belong to; ``None``: not known yet, or not to be checked."""
+        return self._metadata.snapshot.cluster_id if self._checks_cluster else None
 
     def is_update_due(self, now_ms: int) -> bool:
         """Whether an update should start now and none is in progress."""
@@ -142,6 +146,12 @@ class MetadataUpdater:
             self._metadata.failed_update(now_ms, error)
         self._metadata.request_update(f"the connection to node {node_id} ended")
 
+    def handle_wrong_broker(self, broker: str) -> None:
+        """A broker says that it is not the one that this client means: addresses were given to others."""
+        if self._may_rebootstrap:
+            _log.info("%s is another broker, or of another cluster, than metadata says", broker)
+            self._disconnect_and_rebootstrap()
+
     def handle_acceptance(self) -> None:
         """A broker has answered the first request of a connection, authenticated if it had to be."""
         self._metadata.forget_refusal()
@@ -167,6 +177,6 @@ class MetadataUpdater:
             return
         # A broker that is just starting knows no brokers; its response would leave the client without any.
         self._metadata.failed_update(now_ms, error_for_code(error_code) if error_code else None)
-        if error_code == _REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
+        if error_code == REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
             _log.info("Node %s asks for a rebootstrap", request.destination)
             self._disconnect_and_rebootstrap()

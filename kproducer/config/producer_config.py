@@ -195,6 +195,13 @@ class ProducerConfig:
         source="KIP-1102",
         about="How long metadata requests may fail before the producer uses bootstrap_servers again.",
     )
+    metadata_cluster_check_enable: bool = boolean(
+        True,
+        source="KIP-1242",
+        about="Whether brokers check on each connection that they are the broker and the cluster that the "
+        "producer means; if not, it uses bootstrap_servers again. Brokers before 4.4 do not check, and "
+        "metadata_recovery_strategy=none turns it off.",
+    )
     compression_type: str = choice(
         "none",
         "gzip",

@@ -82,6 +82,10 @@ class ProducerSettings(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     """How long metadata requests may fail before the producer uses bootstrap_servers again. Default:
     300000 ms."""
+    metadata_cluster_check_enable: bool
+    """Whether brokers check on each connection that they are the broker and the cluster that the
+    producer means; if not, it uses bootstrap_servers again. Brokers before 4.4 do not check, and
+    metadata_recovery_strategy=none turns it off. Default: True."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     """Compression codec of record batches. Default: 'none'."""
     compression_gzip_level: int

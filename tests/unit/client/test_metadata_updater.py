@@ -251,6 +251,58 @@ def test_updates_that_fail_for_too_long_lead_back_to_the_bootstrap_servers() -> 
     assert world.metadata.snapshot.is_bootstrap
 
 
+def identities(world: World) -> list[tuple[str | None, int]]:
+    asked = [request.message for request in world.selector.requests if request.api_key == 18]
+    return [(each.cluster_id, each.node_id) for each in asked]
+
+
+def test_brokers_whose_cluster_is_known_check_who_they_are() -> None:
+    world = World()
+    world.update()
+    assert set(identities(world)) == {(None, -1)}  # any broker may answer at a bootstrap address
+    world.client.ready(world.metadata.snapshot.nodes[2], world.clock.now_ms)
+    world.poll()
+    assert identities(world)[-1] == ("cluster", 2)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"metadata_cluster_check_enable": False}, {"metadata_recovery_strategy": "none"}], ids=str
+)
+def test_the_check_can_be_turned_off(settings: dict[str, Any]) -> None:
+    world = World(**settings)
+    world.update()
+    world.client.ready(world.metadata.snapshot.nodes[2], world.clock.now_ms)
+    world.poll()
+    assert set(identities(world)) == {(None, -1)}
+
+
+def test_the_wrong_broker_leads_to_a_rebootstrap() -> None:
+    world = World()
+    world.update()
+    world.client.ready(world.metadata.snapshot.nodes[2], world.clock.now_ms)
+    world.poll()
+    asked = world.selector.requests[-1]
+    assert asked.api_key == 18
+    world.selector.respond(asked, api_versions_response({}, error_code=129))
+    world.poll()
+    assert world.metadata.snapshot.is_bootstrap
+    assert not world.client.connections.get("2").is_connected  # type: ignore[union-attr]
+    world.update()
+    assert not world.metadata.snapshot.is_bootstrap
+
+
+def test_the_wrong_broker_is_an_error_without_recovery() -> None:
+    """A broker that refuses although it was not asked to check: the connection ends, and nothing else."""
+    world = World(metadata_recovery_strategy="none")
+    world.update()
+    world.client.ready(world.metadata.snapshot.nodes[2], world.clock.now_ms)
+    world.poll()
+    world.selector.respond(world.selector.requests[-1], api_versions_response({}, error_code=129))
+    world.poll()
+    assert not world.metadata.snapshot.is_bootstrap
+    assert "REBOOTSTRAP_REQUIRED" in str(world.client.last_error(2))
+
+
 def test_a_broker_may_ask_for_a_rebootstrap() -> None:
     world = World()
     world.update()
