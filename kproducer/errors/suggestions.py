@@ -51,7 +51,6 @@ _OTHER_NAMES = {
 
 _CONTEXT = "pass an ssl.SSLContext as ssl_context"
 _JVM = "it is only for Java; remove the setting"
-_RACK = "the producer does not choose partitions by rack; remove the setting"
 
 #: Settings that have no equivalent, and what to do instead.
 _NO_COUNTERPART = {
@@ -61,7 +60,6 @@ _NO_COUNTERPART = {
     "batch_num_messages": "batches are limited in bytes; use batch_size",
     "broker_address_family": "the producer tries all addresses of a host; remove the setting",
     "broker_version_fallback": "the producer negotiates API versions with each broker; remove the setting",
-    "client_rack": _RACK,
     "compression_level": "each codec has its own level; use compression_gzip_level, compression_lz4_level "
     "or compression_zstd_level",
     "debug": "use the logging module; the logger is 'kproducer'",
@@ -76,7 +74,6 @@ _NO_COUNTERPART = {
     "loop": "the futures of send() can be awaited in any event loop; remove the setting",
     "metric_reporters": "call metrics() and report the values",
     "on_delivery": "pass on_delivery to send()",
-    "partitioner_rack_aware": _RACK,
     "queue_buffering_max_messages": "the queue is limited in bytes; use buffer_memory",
     "security_providers": _JVM,
     "selector": "the producer chooses how it waits for sockets; remove the setting",

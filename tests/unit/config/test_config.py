@@ -328,7 +328,6 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, ne
         ("bootstrap_servers", "did you mean bootstrap.servers?"),
         ("queue.buffering.max.messages", "buffer_memory"),
         ("stats_cb", "metrics()"),
-        ("client.rack", "by rack"),
         ("session.timeout.ms", "a consumer setting"),
         ("enable_metrics_push", "pushes no metrics"),
         ("allow.auto.create.topics", "of the brokers"),
