@@ -2,7 +2,7 @@
 
 Returns to the configured bootstrap addresses when no known broker can be reached (KIP-899), when updates have
 failed for too long, or when a broker asks for it (KIP-1102), also because it is not the broker that the client
-means (KIP-1242). Knows nothing of producing.
+means (KIP-1242). Gives up if no bootstrap name can be resolved in time (KIP-909). Knows nothing of producing.
 Source: Kafka class ``NetworkClient.MetadataUpdater``. Differs from Kafka: the Java client rebootstraps
 when all nodes back off at the same moment, even after a single lost connection. This client does so only
 after an attempt to connect to each node failed, because a rebootstrap forgets the topics.
@@ -19,7 +19,7 @@ from kproducer.client.api_versions import REBOOTSTRAP_REQUIRED
 from kproducer.client.client_request import ClientRequest, MessageBuilder
 from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import AuthenticationError, KafkaError
+from kproducer.errors import AuthenticationError, BootstrapResolutionError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.protocol.registry import ApiKey, supported_versions
@@ -39,7 +39,11 @@ class MetadataUpdater:
     Args:
         metadata: thread-safe.
         config: ``request_timeout_ms``, ``metadata_recovery_strategy``,
-            ``metadata_recovery_rebootstrap_trigger_ms``, ``metadata_cluster_check_enable``.
+            ``metadata_recovery_rebootstrap_trigger_ms``, ``metadata_cluster_check_enable``,
+            ``bootstrap_servers``, ``bootstrap_resolve_timeout_ms``.
+
+    Attributes:
+        bootstrap_error: no name could be resolved in time (KIP-909), and nothing will be sent any more.
     """
 
     def __init__(self, metadata: Metadata, config: ProducerConfig) -> None:
@@ -49,8 +53,13 @@ class MetadataUpdater:
         self._may_rebootstrap = config.metadata_recovery_strategy == "rebootstrap"
         self._rebootstrap_trigger_ms = config.metadata_recovery_rebootstrap_trigger_ms
         self._checks_cluster = config.metadata_cluster_check_enable and self._may_rebootstrap
+        self._servers = ", ".join(config.bootstrap_servers)
         self._client: NetworkClient  # set by attach
         # I/O thread only
+        self.bootstrap_error: BootstrapResolutionError | None = None
+        #: How long names may take to resolve; 0: no limit, or the first one is resolved.
+        self._resolve_timeout_ms = config.bootstrap_resolve_timeout_ms
+        self._resolving_since_ms: int | None = None
         self._in_progress: MetadataRequestAndVersion | None = None
         self._attempt_since_ms: int | None = None  # when the first attempt after the last success began
 
@@ -75,6 +84,32 @@ class MetadataUpdater:
 
     def maybe_update(self, now_ms: int) -> int:
         """Start an update if one is due and possible. Returns when to call again, in milliseconds."""
+        if not self._resolve_timeout_ms:
+            return self._maybe_update(now_ms)
+        if self.bootstrap_error is not None:
+            return NEVER_MS
+        if self._client.connections.has_resolved:
+            self._resolve_timeout_ms = 0
+            return self._maybe_update(now_ms)
+        if self._resolving_since_ms is None:
+            self._resolving_since_ms = now_ms
+        left_ms = self._resolving_since_ms + self._resolve_timeout_ms - now_ms
+        if left_ms <= 0:
+            self._fail_bootstrap()
+            return NEVER_MS
+        return min(left_ms, self._maybe_update(now_ms))
+
+    def _fail_bootstrap(self) -> None:
+        causes = "; ".join(self._client.last_errors())
+        self.bootstrap_error = BootstrapResolutionError(
+            f"no name in bootstrap_servers ({self._servers}) could be resolved within bootstrap_resolve_timeout_ms="
+            f"{self._resolve_timeout_ms} ({causes}); correct the names or the name service, then close this producer"
+            " and create another"
+        )
+        _log.error("The producer cannot start: %s", self.bootstrap_error)
+        self._metadata.fail(self.bootstrap_error)
+
+    def _maybe_update(self, now_ms: int) -> int:
         if self._in_progress is not None:
             return self._request_timeout_ms
         wait_ms = self._metadata.fresh_until_ms - now_ms
@@ -137,6 +172,8 @@ class MetadataUpdater:
 
     def handle_server_disconnect(self, now_ms: int, node_id: str, error: KafkaError) -> None:
         """A connection, or an attempt to connect, ended."""
+        if self.bootstrap_error is not None:
+            return
         if isinstance(error, IdleDisconnectError):
             return  # says nothing about the cluster
         if isinstance(error, (AuthenticationError, UnsupportedVersionError)):

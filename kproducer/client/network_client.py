@@ -31,6 +31,7 @@ from kproducer.client.node_connection import ConnectionState, NodeConnection
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthenticationError,
+    BootstrapResolutionError,
     BrokerError,
     DisconnectedError,
     IllegalStateError,
@@ -185,6 +186,11 @@ class NetworkClient:
     def last_errors(self) -> list[str]:
         """For every known node its ``last_error``, or what its connection waits for. Any thread."""
         return self.connections.last_errors(self._updater.fetch_nodes())
+
+    @property
+    def bootstrap_error(self) -> BootstrapResolutionError | None:
+        """Set once no name in ``bootstrap_servers`` could be resolved in time: no request can ever be sent."""
+        return self._updater.bootstrap_error
 
     def refusal_by_all(self) -> AuthenticationError | None:
         """One of the ``refusals``, if every known node has refused or cannot be reached."""

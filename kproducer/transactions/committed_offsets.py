@@ -101,7 +101,7 @@ class CommittedOffset(CoordinatorTask):
             self.position = value
             self._is_answered = True
 
-    def unreachable(self, request: _Request, now_ms: int, refusal: AuthenticationError | None = None) -> None:
+    def unreachable(self, request: _Request, now_ms: int, refusal: KafkaError | None = None) -> None:
         """Another broker may be the coordinator now."""
         self._is_in_flight = False
         error = refusal or KafkaError(f"no connection to {self._known.address(request).node or 'any broker'}")

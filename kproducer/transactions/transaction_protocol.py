@@ -169,7 +169,7 @@ class TransactionProtocol:
                 self._react(request, results, worst, now_ms)
 
     def unreachable(
-        self, request: CoordinatorRequest, now_ms: int, refusal: AuthenticationError | None = None
+        self, request: CoordinatorRequest, now_ms: int, refusal: KafkaError | None = None
     ) -> None:
         """The request was not sent, because its broker could not be connected to."""
         with self._life.lock:

@@ -292,6 +292,28 @@ def test_a_broker_that_asks_for_a_rebootstrap_gets_one(stage: Stage, cluster: Fa
     assert producer.send().metadata().offset == 1
 
 
+def test_an_address_that_leads_to_another_broker_gets_no_record(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KIP-1242: the broker says so, and the producer bootstraps again until the address is right."""
+    cluster = stage.cluster(2)
+    cluster.move_leader("t", 0, 2)
+    right, wrong = cluster.brokers[2].advertised, cluster.brokers[1].advertised
+    producer = stage.producer(cluster, bootstrap_servers=cluster.bootstrap_servers[:1])
+    producer.send().metadata()
+    cluster.brokers[2].advertised = wrong
+    before = len(cluster.requests(METADATA))
+    with caplog.at_level(logging.INFO, "kproducer.client"):
+        cluster.drop_connections(2)
+        late = producer.send()
+        cluster.wait_for(lambda: len(cluster.requests(METADATA)) > before + 2, what="a rebootstrap")
+        assert not late.future.done()
+        cluster.brokers[2].advertised = right
+        assert late.metadata().offset == 1
+    assert {request.broker_id for request in cluster.requests(PRODUCE)} == {2}
+    assert "is another broker" in caplog.text
+
+
 def test_metadata_that_never_arrives_causes_a_rebootstrap(stage: Stage) -> None:
     """The only known node does not answer; after the trigger time the bootstrap list is used (KIP-1102)."""
     cluster = stage.cluster(2)

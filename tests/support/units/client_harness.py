@@ -38,6 +38,7 @@ class NoteTakingUpdater:
         self.successes: list[Any] = []
         self.acceptances = 0
         self.cluster_id: str | None = None
+        self.bootstrap_error = None
         self.wrong_brokers: list[str] = []
 
     def attach(self, client: NetworkClient) -> None:
