@@ -1,8 +1,9 @@
 """MetadataUpdater: sends Metadata requests to the least loaded node, one at a time.
 
 Returns to the configured bootstrap addresses when no known broker can be reached (KIP-899), when updates have
-failed for too long, or when a broker asks for it (KIP-1102), also because it is not the broker that the client
-means (KIP-1242). Gives up if no bootstrap name can be resolved in time (KIP-909). Knows nothing of producing.
+failed for too long, or when a broker asks for it (KIP-1102), also because it is not the broker that the
+client means (KIP-1242). Gives up if no bootstrap name can be resolved in time (KIP-909). Knows nothing of
+producing.
 Source: Kafka class ``NetworkClient.MetadataUpdater``. Differs from Kafka: the Java client rebootstraps
 when all nodes back off at the same moment, even after a single lost connection. This client does so only
 after an attempt to connect to each node failed, because a rebootstrap forgets the topics.
@@ -102,9 +103,9 @@ class MetadataUpdater:
     def _fail_bootstrap(self) -> None:
         causes = "; ".join(self._client.last_errors())
         self.bootstrap_error = BootstrapResolutionError(
-            f"no name in bootstrap_servers ({self._servers}) could be resolved within bootstrap_resolve_timeout_ms="
-            f"{self._resolve_timeout_ms} ({causes}); correct the names or the name service, then close this producer"
-            " and create another"
+            f"no name in bootstrap_servers ({self._servers}) could be resolved within"
+            f" bootstrap_resolve_timeout_ms={self._resolve_timeout_ms} ({causes}); correct the names or the name"
+            " service, then close this producer and create another"
         )
         _log.error("The producer cannot start: %s", self.bootstrap_error)
         self._metadata.fail(self.bootstrap_error)

@@ -3,7 +3,8 @@
 Sits between the sender (requests by node) and the selector (frames by connection). ``Connections`` knows the
 state of each connection, ``InFlightRequests`` the requests on them, ``MetadataUpdater`` the nodes. Knows
 nothing of batches and topics. ``poll`` is the unit that tests step. Source: Kafka class ``NetworkClient``;
-KIP-35 and KIP-511 (versions), KIP-1242 (is it the right broker), KIP-601 (setup timeout), KIP-302 (``client.dns.lookup``).
+KIP-35 and KIP-511 (versions), KIP-1242 (is it the right broker), KIP-601 (setup timeout), KIP-302
+(``client.dns.lookup``).
 
 Longer than 400 lines: ``poll`` and the handlers of its events are one sequence over the same state.
 """
@@ -189,7 +190,7 @@ class NetworkClient:
 
     @property
     def bootstrap_error(self) -> BootstrapResolutionError | None:
-        """Set once no name in ``bootstrap_servers`` could be resolved in time: no request can ever be sent."""
+        """Set if no name in ``bootstrap_servers`` was resolved in time: no request can ever be sent."""
         return self._updater.bootstrap_error
 
     def refusal_by_all(self) -> AuthenticationError | None:

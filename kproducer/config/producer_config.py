@@ -84,7 +84,7 @@ class ProducerConfig:
     )
     client_rack: str = text(
         source="KIP-1123",
-        about="The rack that the producer is in, as in the brokers' broker.rack; partitioner_rack_aware needs it.",
+        about="The rack that the producer is in, as in the brokers' broker.rack, for partitioner_rack_aware.",
     )
     acks: int = special(
         "0, 1, -1 or 'all'",
@@ -105,9 +105,9 @@ class ProducerConfig:
     transaction_two_phase_commit_enable: bool = boolean(
         False,
         source="KIP-939",
-        about="Whether transactions never time out, so that a prepared one can be committed at any time. Brokers "
-        "need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 offers only with "
-        "unstable.api.versions.enable=true; with others, a warning, and transactions time out after 60 s.",
+        about="Whether transactions never time out, so that a prepared one can be committed at any time. "
+        "Brokers need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 has only "
+        "with unstable.api.versions.enable=true; with others, a warning, and transactions time out after 60 s.",
     )
     linger_ms: int = milliseconds(5, source="KIP-1030", about="How long a batch waits for more records.")
     buffer_memory: int = integer(
@@ -117,8 +117,8 @@ class ProducerConfig:
         "full",
         "incremental",
         source="KIP-1332",
-        about="Accepted because Java clients have it; without effect, because batches always take memory as they "
-        "grow.",
+        about="Accepted because Java clients have it; without effect, because batches always take memory as "
+        "they grow.",
     )
     max_block_ms: int = milliseconds(
         60000, about="How long send() and partitions_for() wait, for metadata and buffer memory together."
@@ -260,8 +260,8 @@ class ProducerConfig:
     partitioner_rack_aware: bool = boolean(
         False,
         source="KIP-1123",
-        about="Whether records without a key go to partitions whose leader is in client_rack, as long as there "
-        "is one; saves traffic between racks.",
+        about="Whether records without a key go to partitions whose leader is in client_rack, as long as "
+        "there is one; saves traffic between racks.",
     )
     key_serializer: Any = serializer("keys")
     value_serializer: Any = serializer("values")
@@ -282,8 +282,8 @@ class ProducerConfig:
     bootstrap_resolve_timeout_ms: int = milliseconds(
         0,
         source="KIP-909",
-        about="How long the names in bootstrap_servers may fail to resolve before calls that wait for metadata "
-        "raise BootstrapResolutionError. 0: no limit of its own, they wait for max_block_ms.",
+        about="How long the names in bootstrap_servers may fail to resolve; then the producer has failed, "
+        "and calls raise BootstrapResolutionError. 0: no limit; calls wait for max_block_ms.",
     )
     proxy_url: str = secret(
         source="kafka-python",
@@ -715,10 +715,12 @@ def _check_contradictions(config: ProducerConfig) -> None:
             raise refused(longest, right, getattr(config, longest))
     _check_proxy(config)
     if config.partitioner_rack_aware and not config.client_rack.strip():
-        wanted = "the rack that the producer is in, as in the brokers' broker.rack, with partitioner_rack_aware"
+        wanted = (
+            "the rack that the producer is in, as in the brokers' broker.rack, with partitioner_rack_aware"
+        )
         raise refused("client_rack", wanted, shown(config.client_rack), "or remove partitioner_rack_aware")
     if config.transaction_two_phase_commit_enable and config.is_set("transaction_timeout_ms"):
-        wanted = "no value with transaction_two_phase_commit_enable, because its transactions do not time out"
+        wanted = "no value with transaction_two_phase_commit_enable, whose transactions do not time out"
         raise refused("transaction_timeout_ms", wanted, config.transaction_timeout_ms, "remove one of them")
     if config.compression_gzip_level == 0:
         raise refused("compression_gzip_level", "-1 or 1 to 9", 0, "level 0 does not compress")

@@ -22,8 +22,8 @@ class ProducerSettings(TypedDict, total=False):
     client_id: str | None
     """Name of the producer in broker logs and quotas. Empty: the producer chooses one. Default: ''."""
     client_rack: str | None
-    """The rack that the producer is in, as in the brokers' broker.rack; partitioner_rack_aware needs
-    it. Default: ''."""
+    """The rack that the producer is in, as in the brokers' broker.rack, for partitioner_rack_aware.
+    Default: ''."""
     acks: Literal["all", -1, 0, 1]
     """Replicas that must have a record before it is acknowledged: none (0), the leader (1), or all
     in-sync replicas (-1 or 'all'). Default: -1."""
@@ -34,7 +34,7 @@ class ProducerSettings(TypedDict, total=False):
     """Time after which the cluster aborts a transaction that is still open. Default: 60000 ms."""
     transaction_two_phase_commit_enable: bool
     """Whether transactions never time out, so that a prepared one can be committed at any time. Brokers
-    need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 offers only with
+    need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 has only with
     unstable.api.versions.enable=true; with others, a warning, and transactions time out after 60 s.
     Default: False."""
     linger_ms: int
@@ -126,8 +126,8 @@ class ProducerSettings(TypedDict, total=False):
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Whether bootstrap host names are first resolved to canonical names. Default: 'use_all_dns_ips'."""
     bootstrap_resolve_timeout_ms: int
-    """How long the names in bootstrap_servers may fail to resolve before calls that wait for metadata
-    raise BootstrapResolutionError. 0: no limit of its own, they wait for max_block_ms. Default: 0 ms."""
+    """How long the names in bootstrap_servers may fail to resolve; then the producer has failed, and
+    calls raise BootstrapResolutionError. 0: no limit; calls wait for max_block_ms. Default: 0 ms."""
     proxy_url: str | None
     """The proxy that all connections go through: socks5://HOST:PORT, socks5h:// (the proxy looks up the
     names of brokers) or http:// (CONNECT); USER:PASSWORD@ before HOST if it requires them. Default: ''."""

@@ -167,7 +167,7 @@ class FencedError(FatalProducerError):
 
 
 class BootstrapResolutionError(FatalProducerError):
-    """No name in ``bootstrap_servers`` could be resolved within ``bootstrap_resolve_timeout_ms`` (KIP-909)."""
+    """No name in ``bootstrap_servers`` was resolved within ``bootstrap_resolve_timeout_ms`` (KIP-909)."""
 
 
 class LocalProtocolError(KafkaError):

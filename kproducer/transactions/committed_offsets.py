@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kproducer.errors import AuthenticationError, BrokerError, KafkaError
+from kproducer.errors import BrokerError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.transactions.coordinator_link import (

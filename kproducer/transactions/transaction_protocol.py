@@ -1,8 +1,8 @@
 """TransactionProtocol: which request the state of a producer calls for, and what responses do to the state.
 
 The file holds the requests, their retries and all special cases of responses, hence its length.
-Source: KIP-98, KIP-360, KIP-588, KIP-890, KIP-939; Kafka's ``TransactionManager`` (pendingRequests, lookupCoordinator)
-and its ``TxnRequestHandler`` classes. docs/transactions.md lists the differences.
+Source: KIP-98, KIP-360, KIP-588, KIP-890, KIP-939; Kafka's ``TransactionManager`` (pendingRequests,
+lookupCoordinator) and its ``TxnRequestHandler`` classes. docs/transactions.md lists the differences.
 """
 
 from __future__ import annotations
@@ -275,8 +275,8 @@ class TransactionProtocol:
         if request.two_phase_commit and version < TWO_PHASE_COMMIT_SINCE and not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "Producer %s: its coordinator has no two-phase commit (it supports InitProducerId up to version %d,"
-                " and %d is needed), so transactions time out after %d ms, also prepared ones. Brokers of Kafka 4.4"
+                "Producer %s: its coordinator has no two-phase commit (InitProducerId version %d was used, and"
+                " %d is needed), so transactions time out after %d ms, also prepared ones. Brokers of Kafka 4.4"
                 " need unstable.api.versions.enable=true; or remove transaction_two_phase_commit_enable",
                 request.transactional_id,
                 version,
@@ -337,8 +337,8 @@ class TransactionProtocol:
         """
         if self._two_phase_commit and isinstance(error, TransactionalIdAuthorizationFailedError):
             error.args = (
-                f"{error.args[0]} (with transaction_two_phase_commit_enable, the brokers also need"
-                " transaction.two.phase.commit.enable=true, and this user TwoPhaseCommit on the transactional id)",
+                f"{error.args[0]} (with transaction_two_phase_commit_enable, brokers also need"
+                " transaction.two.phase.commit.enable=true, and this user TwoPhaseCommit on the id)",
             )
         if self._life.transactional_id is None:
             needs = (

@@ -54,9 +54,7 @@ def handle(context: RequestContext) -> InitProducerIdResponse:
     current = Producer(-1, -1)
     if version >= _CURRENT_SINCE:
         current = Producer(message.producer_id, message.producer_epoch)
-    code, producer = coordination.transactions.init_producer_id(
-        message.transactional_id, timeout_ms, current
-    )
+    code, producer = coordination.transactions.init_producer_id(message.transactional_id, timeout_ms, current)
     if code == PRODUCER_FENCED and version < _FENCED_SINCE:
         code = INVALID_PRODUCER_EPOCH
     response.error_code = code

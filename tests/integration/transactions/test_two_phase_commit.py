@@ -1,4 +1,4 @@
-"""KIP-939 on Kafka 4.4: transactions that never time out, so that a prepared one can be committed at any time.
+"""KIP-939 on Kafka 4.4: transactions that never time out, so that one can be committed any time later.
 
 4.4 has InitProducerId 6 only with ``unstable.api.versions.enable``, and cannot keep a prepared transaction
 over a new InitProducerId (``KeepPreparedTxn``) at all: the process that ends one must not initialize.
@@ -79,7 +79,7 @@ def test_brokers_must_allow_it():
         settings = {"transactional_id": "refused", "transaction_two_phase_commit_enable": True}
         with (
             KafkaProducer(cluster.bootstrap_servers, **settings) as producer,
-            pytest.raises(AuthorizationError, match="transaction.two.phase.commit.enable=true"),
+            pytest.raises(AuthorizationError, match=r"transaction\.two\.phase\.commit\.enable=true"),
         ):
             producer.init_transactions()
 
