@@ -104,8 +104,8 @@ class MetadataUpdater:
         causes = "; ".join(self._client.last_errors())
         self.bootstrap_error = BootstrapResolutionError(
             f"no name in bootstrap_servers ({self._servers}) could be resolved within"
-            f" bootstrap_resolve_timeout_ms={self._resolve_timeout_ms} ({causes}); correct the names or the name"
-            " service, then close this producer and create another"
+            f" bootstrap_resolve_timeout_ms={self._resolve_timeout_ms} ({causes}); correct the names or the"
+            " name service, then close this producer and create another"
         )
         _log.error("The producer cannot start: %s", self.bootstrap_error)
         self._metadata.fail(self.bootstrap_error)

@@ -106,8 +106,9 @@ class ProducerConfig:
         False,
         source="KIP-939",
         about="Whether transactions never time out, so that a prepared one can be committed at any time. "
-        "Brokers need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 has only "
-        "with unstable.api.versions.enable=true; with others, a warning, and transactions time out after 60 s.",
+        "Brokers need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 has "
+        "only with unstable.api.versions.enable=true. Otherwise transactions time out after 60 s, with a "
+        "warning.",
     )
     linger_ms: int = milliseconds(5, source="KIP-1030", about="How long a batch waits for more records.")
     buffer_memory: int = integer(

@@ -35,7 +35,7 @@ class ProducerSettings(TypedDict, total=False):
     transaction_two_phase_commit_enable: bool
     """Whether transactions never time out, so that a prepared one can be committed at any time. Brokers
     need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 has only with
-    unstable.api.versions.enable=true; with others, a warning, and transactions time out after 60 s.
+    unstable.api.versions.enable=true. Otherwise transactions time out after 60 s, with a warning.
     Default: False."""
     linger_ms: int
     """How long a batch waits for more records. Default: 5 ms."""

@@ -275,9 +275,10 @@ class TransactionProtocol:
         if request.two_phase_commit and version < TWO_PHASE_COMMIT_SINCE and not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "Producer %s: its coordinator has no two-phase commit (InitProducerId version %d was used, and"
-                " %d is needed), so transactions time out after %d ms, also prepared ones. Brokers of Kafka 4.4"
-                " need unstable.api.versions.enable=true; or remove transaction_two_phase_commit_enable",
+                "Producer %s: its coordinator has no two-phase commit (InitProducerId version %d was used,"
+                " and %d is needed), so transactions time out after %d ms, also prepared ones. Brokers of"
+                " Kafka 4.4 need unstable.api.versions.enable=true; or remove"
+                " transaction_two_phase_commit_enable",
                 request.transactional_id,
                 version,
                 TWO_PHASE_COMMIT_SINCE,

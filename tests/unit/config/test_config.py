@@ -333,8 +333,8 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, ne
         ("allow.auto.create.topics", "of the brokers"),
         ("transaction.id", "did you mean transactional.id?"),
         ("ssl.ca.location", "did you mean ssl.cafile?"),
-        ("sasl.kerberos.kinit.cmd", "not supported; docs/security.md"),
-        ("sasl.login.class", "not supported; docs/security.md"),
+        ("sasl.kerberos.kinit.cmd", "from the ticket cache"),
+        ("sasl.login.class", "sasl_oauth_token_provider"),
         ("zzz", "no setting has a similar name"),
     ],
 )
