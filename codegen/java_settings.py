@@ -269,10 +269,10 @@ def java_settings_page() -> str:
 _PAGE = """\
 # Settings of Java's producer
 
-All {total} settings of the producer of Apache Kafka {version}, and what kproducer does with each: {counts}.
-Tests compare names and defaults with Java's `ProducerConfig`. [Configuration](configuration.md) has the values
-that each setting allows; `kproducer config translate FILE` ([command line](../cli.md#kproducer-config)) says the
-same of the settings in a file.
+All {total} settings of the producer of Apache Kafka {version}, and what kproducer does with each:
+{counts}. Tests compare names and defaults with Java's
+`ProducerConfig`. [Configuration](configuration.md) has the allowed values; `kproducer config translate FILE`
+([command line](../cli.md#kproducer-config)) says the same of the settings in a file.
 
 `KafkaProducer.from_config` takes the names on the left, the constructor those of kproducer.
 
@@ -282,8 +282,8 @@ same of the settings in a file.
 
 ## Not supported
 
-Not needed: there is nothing to configure, or another way. `from_config` refuses these settings; for those that
-are not needed, the error has the text on the right.
+Not needed: there is nothing to configure, or another way. `from_config` refuses these settings; for those
+not needed, the error has the text on the right.
 
 {absent}
 """
