@@ -172,8 +172,12 @@ class ApiVersionsExchange:
         if error_code == REBOOTSTRAP_REQUIRED:
             # The broker supports the version: do not step down, which would skip the check next time.
             self._asked = None
-            wanted = f"ApiVersions: {broker} is another broker or cluster than the client means to reach"
-            raise error_for_code(error_code, context=f"{wanted}; metadata_cluster_check_enable")
+            raise error_for_code(
+                error_code,
+                context=f"ApiVersions: {broker} is another broker, or of another cluster, than metadata says;"
+                " check advertised.listeners of the brokers and what is between, or set"
+                " metadata_cluster_check_enable=False",
+            )
         if error_code != _UNSUPPORTED_VERSION:
             self._step_down(version)
             raise error_for_code(error_code, f"response of broker {broker} to ApiVersions")

@@ -129,7 +129,7 @@ def test_a_broker_that_is_not_the_intended_one_is_asked_in_the_same_version_agai
     exchange = ApiVersionsExchange()
     assert exchange.begin() == 5
     payload = HEADER + api_versions_response({}, error_code=129).encode(5)
-    with pytest.raises(RebootstrapRequiredError, match=r"b:9092 .*metadata_cluster_check_enable"):
+    with pytest.raises(RebootstrapRequiredError, match=r"b:9092 .*metadata_cluster_check_enable=False"):
         exchange.on_answer("b:9092", 5, 7, payload)
     assert exchange.begin() == 5
 
