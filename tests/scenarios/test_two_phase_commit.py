@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from kproducer import AuthorizationError, KafkaProducer
-from tests.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.conftest import Stage
 from tests.scenarios.transactions import committed, transactional
 
