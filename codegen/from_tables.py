@@ -2,7 +2,7 @@
 
 - ``kproducer/errors/broker_errors.pyi``: the classes of ``ERROR_TABLE``, for type checkers;
 - ``kproducer/config/producer_settings.py``: ``SETTINGS`` as a ``TypedDict``, for type checkers and editors;
-- ``docs/reference/*.md``: settings, errors and metrics, for the documentation site.
+- ``docs/reference/*.md``: settings (also all of Java's producer), errors and metrics, for the site.
 
 Exit codes: 0 all files are up to date; 1 a file is stale (``--check``). Knows nothing of message specs.
 """
@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from codegen.java_settings import java_settings_page
 from kproducer import errors
 from kproducer.config.producer_config import SETTINGS
 from kproducer.config.setting import Setting
@@ -94,7 +95,8 @@ _CONFIGURATION_PAGE = """\
 
 All settings of `KafkaProducer`, as keyword arguments. `KafkaProducer.from_config` takes the same settings
 with Kafka's names, which have dots instead of underscores. [Security](../security.md) explains those for TLS,
-SASL and proxies; [the command line](../cli.md#kproducer-config) translates those of other clients.
+SASL and proxies; [the command line](../cli.md#kproducer-config) translates those of other clients, and
+[a table](java-settings.md) has every setting of Java's producer.
 
 ## The producer
 
@@ -169,6 +171,7 @@ def derived_files() -> dict[str, str]:
         "kproducer/config/producer_settings.py": producer_settings(),
         "docs/reference/configuration.md": configuration_page(),
         "docs/reference/errors.md": errors_page(),
+        "docs/reference/java-settings.md": _GENERATED_PAGE + java_settings_page(),
         "docs/reference/metrics.md": metrics_page(),
     }
 

@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 5fbb5ac59567a0013401f27d064ea53137c3ab5648c1c9efc2c2b78854197050
+# sha256 of the source: 5f191ba053b89ba0ed8d0d24ed0ba56f5d2887ec629f15b8d7fcf5c4072a451f
 """Kafka messages: data classes with encoders and decoders for all their versions.
 
 ``REQUESTS`` and ``RESPONSES`` list them by API key; ``API_NAMES`` has the names. Decoding raises

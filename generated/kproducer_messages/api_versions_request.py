@@ -1,6 +1,6 @@
 # DO NOT EDIT: generated from specs/ApiVersionsRequest.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 2f1e3e69e3a3f4803d486947890b534f0bbf3d5fd8404f5aad131ab3514d774f
-"""ApiVersionsRequest: a request of API 18, versions 0-4, flexible 3-4."""
+# sha256 of the source: a228c9d4264ab76bb28d631076d113b9a5e500e501fa4dc8f78323ae1a92e68f
+"""ApiVersionsRequest: a request of API 18, versions 0-5, flexible 3-5."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ __all__ = [
 
 _S_h = Struct(">h")
 _S_i = Struct(">i")
+_S_iB = Struct(">iB")
 _new = object.__new__
 
 
@@ -50,17 +51,23 @@ class ApiVersionsRequest(Plain):
             3+; dropped if the version does not have it)
         client_software_version: Version of the client library: letters, digits, dots and dashes. (string,
             versions 3+; dropped if the version does not have it)
+        cluster_id: Id of the cluster that the client means to reach; null without NodeId. (string, versions
+            5+; nullable in 5+; dropped if the version does not have it)
+        node_id: Id of the broker that the client means to reach; -1 without ClusterId. (int32, versions 5+;
+            dropped if the version does not have it)
         unknown_tagged_fields: tagged fields of a newer version, by tag; encoded again unchanged.
     """
 
     API_KEY: ClassVar[int] = 18
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 4
+    MAX_VERSION: ClassVar[int] = 5
     #: Versions with compact lengths and tagged fields.
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 6)
     FIELDS: ClassVar[dict[str, Any]] = {
         "client_software_name": "",
         "client_software_version": "",
+        "cluster_id": None,
+        "node_id": -1,
         "unknown_tagged_fields": None,
     }
     __slots__ = tuple(FIELDS)
@@ -70,10 +77,14 @@ class ApiVersionsRequest(Plain):
         *,
         client_software_name: str = "",
         client_software_version: str = "",
+        cluster_id: str | None = None,
+        node_id: int = -1,
         unknown_tagged_fields: dict[int, bytes] | None = None,
     ) -> None:
         self.client_software_name: str = client_software_name
         self.client_software_version: str = client_software_version
+        self.cluster_id: str | None = cluster_id
+        self.node_id: int = node_id
         self.unknown_tagged_fields = unknown_tagged_fields
 
     def size(self, version: int) -> int:
@@ -85,7 +96,7 @@ class ApiVersionsRequest(Plain):
         try:
             size_of = _SIZE[version]
         except KeyError:
-            raise no_such_version(EncodeError, "ApiVersionsRequest", version, 0, 4) from None
+            raise no_such_version(EncodeError, "ApiVersionsRequest", version, 0, 5) from None
         try:
             return size_of(self)
         except EncodeError as error:
@@ -111,7 +122,7 @@ class ApiVersionsRequest(Plain):
         try:
             encode = _ENCODE[version]
         except KeyError:
-            raise no_such_version(EncodeError, "ApiVersionsRequest", version, 0, 4) from None
+            raise no_such_version(EncodeError, "ApiVersionsRequest", version, 0, 5) from None
         try:
             return encode(self, buffer, position)
         except EncodeError as error:
@@ -135,7 +146,7 @@ class ApiVersionsRequest(Plain):
         try:
             decode = _DECODE[version]
         except KeyError:
-            raise no_such_version(DecodeError, "ApiVersionsRequest", version, 0, 4) from None
+            raise no_such_version(DecodeError, "ApiVersionsRequest", version, 0, 5) from None
         readable = buffer if type(buffer) is bytes else bytes(buffer)
         try:
             if not 0 <= position <= len(readable):
@@ -150,6 +161,8 @@ def _decode_api_versions_request_v0(buffer: bytes, position: int, end: int) -> t
     item = _new(ApiVersionsRequest)
     item.client_software_name = ""
     item.client_software_version = ""
+    item.cluster_id = None
+    item.node_id = -1
     item.unknown_tagged_fields = None
     return item, position
 
@@ -160,7 +173,7 @@ def _encode_api_versions_request_v0(item: ApiVersionsRequest, buffer: bytearray,
     try:
         if item.unknown_tagged_fields:
             at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "3-4")
+            raise not_in_version(item.unknown_tagged_fields, "3-5")
     except ENCODE_FAILURES as error:
         raise encode_failed(error, item, at) from None
     return position
@@ -177,6 +190,8 @@ def _decode_api_versions_request_v3(buffer: bytes, position: int, end: int) -> t
     item = None
     try:
         item = _new(ApiVersionsRequest)
+        item.cluster_id = None
+        item.node_id = -1
 
         at = "client_software_name"
         length = buffer[position]
@@ -287,6 +302,167 @@ def _size_api_versions_request_v3(item: ApiVersionsRequest) -> int:
     return size
 
 
+def _decode_api_versions_request_v5(buffer: bytes, position: int, end: int) -> tuple[ApiVersionsRequest, int]:
+    """Version 5."""
+    at = ""
+    item = None
+    try:
+        item = _new(ApiVersionsRequest)
+
+        at = "client_software_name"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.client_software_name = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "client_software_version"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        stop = position + length
+        if not position <= stop <= end or length > MAX_STRING_BYTES:
+            raise bad_length(length, position, end, "bytes")
+        item.client_software_version = str(buffer[position:stop], "utf-8")
+        position = stop
+
+        at = "cluster_id"
+        length = buffer[position]
+        position += 1
+        if length > 127:
+            length, position = read_uvarint_rest(buffer, position, length)
+        length -= 1
+        if length == -1:
+            item.cluster_id = None
+        else:
+            stop = position + length
+            if stop > end or length > MAX_STRING_BYTES:
+                raise bad_length(length, position, end, "bytes")
+            item.cluster_id = str(buffer[position:stop], "utf-8")
+            position = stop
+
+        at = "node_id:i tagged_fields:B"
+        item.node_id, length = _S_iB.unpack_from(buffer, position)
+        position += 5
+        if length:
+            at = "tagged_fields"
+            if length > 127:
+                length, position = read_uvarint_rest(buffer, position, length)
+            item.unknown_tagged_fields, position = read_unknown_tags(buffer, position, end, length)
+        else:
+            item.unknown_tagged_fields = None
+    except DECODE_FAILURES as error:
+        raise decode_failed(error, item, at, position, end) from None
+    return item, position
+
+
+def _encode_api_versions_request_v5(item: ApiVersionsRequest, buffer: bytearray, position: int) -> int:
+    """Version 5."""
+    at = ""
+    try:
+        at = "client_software_name"
+        data = item.client_software_name.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "client_software_version"
+        data = item.client_software_version.encode()
+        length = len(data)
+        if length > MAX_STRING_BYTES:
+            raise string_too_long(length)
+        if length < 127:
+            buffer[position] = length + 1
+            position += 1
+        else:
+            position = write_uvarint(buffer, position, length + 1)
+        stop = position + length
+        buffer[position:stop] = data
+        position = stop
+
+        at = "cluster_id"
+        if item.cluster_id is None:
+            buffer[position] = 0
+            position += 1
+        else:
+            data = item.cluster_id.encode()
+            length = len(data)
+            if length > MAX_STRING_BYTES:
+                raise string_too_long(length)
+            if length < 127:
+                buffer[position] = length + 1
+                position += 1
+            else:
+                position = write_uvarint(buffer, position, length + 1)
+            stop = position + length
+            buffer[position:stop] = data
+            position = stop
+
+        at = "node_id:i"
+        _S_i.pack_into(buffer, position, item.node_id)
+        position += 4
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            position = write_uvarint(buffer, position, check_unknown_tags(unknown, ()))
+            position = write_unknown_tags(buffer, position, unknown)
+        else:
+            buffer[position] = 0
+            position += 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return position
+
+
+def _size_api_versions_request_v5(item: ApiVersionsRequest) -> int:
+    """Version 5."""
+    size = 8
+    at = ""
+    try:
+        at = "client_software_name"
+        length = text_bytes(item.client_software_name)
+        size += length
+        if length > 126:
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+
+        at = "client_software_version"
+        length = text_bytes(item.client_software_version)
+        size += length
+        if length > 126:
+            size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+
+        at = "cluster_id"
+        if item.cluster_id is not None:
+            length = text_bytes(item.cluster_id)
+            size += length
+            if length > 126:
+                size += 1 if length < 16383 else uvarint_size(length + 1) - 1
+
+        at = "tagged_fields"
+        unknown = item.unknown_tagged_fields
+        if unknown:
+            size += unknown_tags_size(unknown) + uvarint_size(len(unknown)) - 1
+    except ENCODE_FAILURES as error:
+        raise encode_failed(error, item, at) from None
+    return size
+
+
 #: The wire layout of each decoder; compiled decoders interpret it (see _decoders.py).
 _LAYOUTS: Layouts = {
     "api_versions_request_v0": (ApiVersionsRequest, list, ""),
@@ -294,6 +470,12 @@ _LAYOUTS: Layouts = {
         ApiVersionsRequest,
         list,
         "client_software_name:compact_string client_software_version:compact_string tags",
+    ),
+    "api_versions_request_v5": (
+        ApiVersionsRequest,
+        list,
+        "client_software_name:compact_string client_software_version:compact_string "
+        "cluster_id:compact_nullable_string node_id:int32 tags",
     ),
 }
 _DECODE = decoders(
@@ -303,6 +485,7 @@ _DECODE = decoders(
         2: _decode_api_versions_request_v0,
         3: _decode_api_versions_request_v3,
         4: _decode_api_versions_request_v3,
+        5: _decode_api_versions_request_v5,
     },
     _LAYOUTS,
 )
@@ -312,6 +495,7 @@ _ENCODE = {
     2: _encode_api_versions_request_v0,
     3: _encode_api_versions_request_v3,
     4: _encode_api_versions_request_v3,
+    5: _encode_api_versions_request_v5,
 }
 _SIZE = {
     0: _size_api_versions_request_v0,
@@ -319,4 +503,5 @@ _SIZE = {
     2: _size_api_versions_request_v0,
     3: _size_api_versions_request_v3,
     4: _size_api_versions_request_v3,
+    5: _size_api_versions_request_v5,
 }

@@ -1,6 +1,6 @@
 # DO NOT EDIT: generated from specs/ApiVersionsResponse.json (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: ed66701f016451488ec298c1a5b8bbd4928a2057822448ab0c22c78f30cffbd0
-"""ApiVersionsResponse: a response of API 18, versions 0-4, flexible 3-4."""
+# sha256 of the source: d1ff1edbeb628c4263554df12cbde58ea18a397b1e0dcbb14383668092ad4c6d
+"""ApiVersionsResponse: a response of API 18, versions 0-5, flexible 3-5."""
 
 from __future__ import annotations
 
@@ -233,9 +233,9 @@ class ApiVersionsResponse(Plain):
 
     API_KEY: ClassVar[int] = 18
     MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 4
+    MAX_VERSION: ClassVar[int] = 5
     #: Versions with compact lengths and tagged fields.
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 6)
     CONVERTED: ClassVar[dict[str, type[Any]]] = {
         "api_keys": ApiVersion,
         "supported_features": SupportedFeatureKey,
@@ -283,7 +283,7 @@ class ApiVersionsResponse(Plain):
         try:
             size_of = _SIZE[version]
         except KeyError:
-            raise no_such_version(EncodeError, "ApiVersionsResponse", version, 0, 4) from None
+            raise no_such_version(EncodeError, "ApiVersionsResponse", version, 0, 5) from None
         try:
             return size_of(self)
         except EncodeError as error:
@@ -309,7 +309,7 @@ class ApiVersionsResponse(Plain):
         try:
             encode = _ENCODE[version]
         except KeyError:
-            raise no_such_version(EncodeError, "ApiVersionsResponse", version, 0, 4) from None
+            raise no_such_version(EncodeError, "ApiVersionsResponse", version, 0, 5) from None
         try:
             return encode(self, buffer, position)
         except EncodeError as error:
@@ -333,7 +333,7 @@ class ApiVersionsResponse(Plain):
         try:
             decode = _DECODE[version]
         except KeyError:
-            raise no_such_version(DecodeError, "ApiVersionsResponse", version, 0, 4) from None
+            raise no_such_version(DecodeError, "ApiVersionsResponse", version, 0, 5) from None
         readable = buffer if type(buffer) is bytes else bytes(buffer)
         try:
             if not 0 <= position <= len(readable):
@@ -370,7 +370,7 @@ def _encode_api_version_v0_list(items: list[ApiVersion], buffer: bytearray, posi
         for item in items:
             if item.unknown_tagged_fields:
                 at = "unknown_tagged_fields"
-                raise not_in_version(item.unknown_tagged_fields, "3-4")
+                raise not_in_version(item.unknown_tagged_fields, "3-5")
 
             at = "api_key:h min_version:h max_version:h"
             _S_hhh.pack_into(buffer, position, item.api_key, item.min_version, item.max_version)
@@ -389,7 +389,7 @@ def _size_api_version_v0_list(items: list[ApiVersion]) -> int:
 def _decode_api_version_v3_list(
     buffer: bytes, position: int, end: int, count: int, items: list[ApiVersion]
 ) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     at = ""
     item = None
     try:
@@ -411,7 +411,7 @@ def _decode_api_version_v3_list(
 
 
 def _encode_api_version_v3_list(items: list[ApiVersion], buffer: bytearray, position: int) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     at = ""
     item = None
     try:
@@ -434,7 +434,7 @@ def _encode_api_version_v3_list(items: list[ApiVersion], buffer: bytearray, posi
 
 
 def _size_api_version_v3_list(items: list[ApiVersion]) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     size = 7 * len(items)
     at = ""
     item = None
@@ -452,7 +452,7 @@ def _size_api_version_v3_list(items: list[ApiVersion]) -> int:
 def _decode_supported_feature_key_v3_list(
     buffer: bytes, position: int, end: int, count: int, items: list[SupportedFeatureKey]
 ) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     at = ""
     item = None
     try:
@@ -488,7 +488,7 @@ def _decode_supported_feature_key_v3_list(
 def _encode_supported_feature_key_v3_list(
     items: list[SupportedFeatureKey], buffer: bytearray, position: int
 ) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     at = ""
     item = None
     try:
@@ -525,7 +525,7 @@ def _encode_supported_feature_key_v3_list(
 
 
 def _size_supported_feature_key_v3_list(items: list[SupportedFeatureKey]) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     size = 6 * len(items)
     at = ""
     item = None
@@ -549,7 +549,7 @@ def _size_supported_feature_key_v3_list(items: list[SupportedFeatureKey]) -> int
 def _decode_finalized_feature_key_v3_list(
     buffer: bytes, position: int, end: int, count: int, items: list[FinalizedFeatureKey]
 ) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     at = ""
     item = None
     try:
@@ -585,7 +585,7 @@ def _decode_finalized_feature_key_v3_list(
 def _encode_finalized_feature_key_v3_list(
     items: list[FinalizedFeatureKey], buffer: bytearray, position: int
 ) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     at = ""
     item = None
     try:
@@ -622,7 +622,7 @@ def _encode_finalized_feature_key_v3_list(
 
 
 def _size_finalized_feature_key_v3_list(items: list[FinalizedFeatureKey]) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     size = 6 * len(items)
     at = ""
     item = None
@@ -679,7 +679,7 @@ def _encode_api_versions_response_v0(item: ApiVersionsResponse, buffer: bytearra
     try:
         if item.unknown_tagged_fields:
             at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "3-4")
+            raise not_in_version(item.unknown_tagged_fields, "3-5")
 
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
@@ -746,7 +746,7 @@ def _encode_api_versions_response_v1(item: ApiVersionsResponse, buffer: bytearra
     try:
         if item.unknown_tagged_fields:
             at = "unknown_tagged_fields"
-            raise not_in_version(item.unknown_tagged_fields, "3-4")
+            raise not_in_version(item.unknown_tagged_fields, "3-5")
 
         at = "error_code:h"
         _S_h.pack_into(buffer, position, item.error_code)
@@ -781,7 +781,7 @@ def _size_api_versions_response_v1(item: ApiVersionsResponse) -> int:
 def _decode_api_versions_response_v3(
     buffer: bytes, position: int, end: int
 ) -> tuple[ApiVersionsResponse, int]:
-    """Versions 3-4."""
+    """Versions 3-5."""
     at = ""
     item = None
     try:
@@ -862,7 +862,7 @@ def _decode_api_versions_response_v3(
 
 
 def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearray, position: int) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     at = ""
     try:
         at = "error_code:h"
@@ -955,7 +955,7 @@ def _encode_api_versions_response_v3(item: ApiVersionsResponse, buffer: bytearra
 
 
 def _size_api_versions_response_v3(item: ApiVersionsResponse) -> int:
-    """Versions 3-4."""
+    """Versions 3-5."""
     size = 8
     at = ""
     try:
@@ -1055,6 +1055,7 @@ _DECODE = decoders(
         2: _decode_api_versions_response_v1,
         3: _decode_api_versions_response_v3,
         4: _decode_api_versions_response_v3,
+        5: _decode_api_versions_response_v3,
     },
     _LAYOUTS,
 )
@@ -1064,6 +1065,7 @@ _ENCODE = {
     2: _encode_api_versions_response_v1,
     3: _encode_api_versions_response_v3,
     4: _encode_api_versions_response_v3,
+    5: _encode_api_versions_response_v3,
 }
 _SIZE = {
     0: _size_api_versions_response_v0,
@@ -1071,4 +1073,5 @@ _SIZE = {
     2: _size_api_versions_response_v1,
     3: _size_api_versions_response_v3,
     4: _size_api_versions_response_v3,
+    5: _size_api_versions_response_v3,
 }

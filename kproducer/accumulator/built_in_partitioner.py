@@ -1,8 +1,9 @@
 """BuiltInPartitioner: which partition records without a key go to. PartitionLoad: what it knows of the load.
 
 Stays with one partition for about a batch, then moves to another, preferring short queues and avoiding
-partitions without a leader or behind a broker that accepts nothing. One for each topic. Knows the queues only
-by their sizes. Source: KIP-480 (sticky), KIP-794 (adaptive); Kafka class ``BuiltInPartitioner``.
+partitions without a leader or behind a broker that accepts nothing, and on request those with a leader in
+another rack. One for each topic. Knows the queues only by their sizes. Source: KIP-480 (sticky), KIP-794
+(adaptive), KIP-1123 (racks); Kafka class ``BuiltInPartitioner``.
 
 Differs from Kafka: the partition is switched when a batch is closed (full or lingered) and at least
 ``min_sticky_bytes`` were produced. Kafka switches after ``batch.size`` bytes; with large batches, a slow
@@ -17,7 +18,7 @@ import random as random_module
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import StickyPartition, TopicSlots
 from kproducer.records.batch_sizing import TopicCompressionRatio
@@ -47,6 +48,7 @@ class BuiltInPartitioner:
         batch_size: bytes of a full batch, which always ends the sticky period.
         queue_size: number of batches that wait for a partition.
         adaptive: whether queue sizes count; else the choice is even.
+        rack: prefer partitions whose leader is in this rack; ``None``: racks do not count.
         ratio: the topic's compression estimate; 16 KiB of batch may hold 64 KiB of records.
         random: source of randomness.
 
@@ -64,6 +66,7 @@ class BuiltInPartitioner:
         queue_size: Callable[[int], int],
         *,
         adaptive: bool = True,
+        rack: str | None = None,
         ratio: TopicCompressionRatio | None = None,
         random: random_module.Random | None = None,
     ) -> None:
@@ -72,6 +75,9 @@ class BuiltInPartitioner:
         self._batch_size = batch_size
         self._queue_size = queue_size
         self._adaptive = adaptive
+        self._rack = rack
+        #: The last snapshot and its partitions in the rack. Replaced as a whole; any thread may lose a race.
+        self._in_rack: tuple[MetadataSnapshot, tuple[int, ...]] | None = None
         self._ratio = ratio
         self._random = random or random_module.Random()
         self.queue_size_range: tuple[int, int] | None = None
@@ -145,9 +151,16 @@ class BuiltInPartitioner:
         if not available:
             return int(self._random.random() * len(topic.partitions))
         sizes = self.queue_size_range if self._adaptive else None
-        smallest, largest = sizes if sizes is not None else (0, None)
         slow_nodes = self.unavailable_nodes
         partitions = topic.partitions
+        in_rack = self._available_in_rack(snapshot, topic) if self._rack is not None else ()
+        if in_rack and not (slow_nodes and all(partitions[p].leader_id in slow_nodes for p in in_rack)):
+            available = in_rack
+            if sizes is not None:
+                # The published range is that of the whole topic. Partitions elsewhere do not compete.
+                in_use = [self._queue_size(partition) for partition in in_rack]
+                sizes = (min(in_use), max(in_use))
+        smallest, largest = sizes if sizes is not None else (0, None)
         top_weight = 1 if largest is None else largest - smallest + 1
         for _ in range(MAX_DRAWS):
             partition = available[int(self._random.random() * len(available))]
@@ -158,6 +171,16 @@ class BuiltInPartitioner:
                 return partition
         candidates = [p for p in available if partitions[p].leader_id not in slow_nodes] or list(available)
         return self._random.choices(candidates, [self._weight(p, largest) for p in candidates])[0]
+
+    def _available_in_rack(self, snapshot: MetadataSnapshot, topic: TopicMetadata) -> tuple[int, ...]:
+        """The available partitions whose leader is in the rack; looked up once per snapshot."""
+        known = self._in_rack
+        if known is not None and known[0] is snapshot:
+            return known[1]
+        nodes, partitions = snapshot.nodes, topic.partitions
+        found = tuple([p for p in topic.available if nodes[partitions[p].leader_id].rack == self._rack])
+        self._in_rack = (snapshot, found)
+        return found
 
     def _weight(self, partition: int, largest: int | None) -> int:
         """Larger for shorter queues. ``largest``: the longest queue; ``None``: queues do not count."""

@@ -232,6 +232,7 @@ class TopicQueues:
             max(config.batch_size, 1),
             self.queue_size,
             adaptive=config.partitioner_adaptive_partitioning_enable,
+            rack=config.client_rack if config.partitioner_rack_aware else None,
             ratio=ratio,
             random=random,
         )

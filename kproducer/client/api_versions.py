@@ -6,7 +6,9 @@ which version of ApiVersions to send, and reads the response. Sans I/O: the netw
 The difficulty is that ApiVersions has versions itself. A broker that does not support the version of the
 request answers UNSUPPORTED_VERSION in a body of version 0, with its range or without one; others close the
 connection. A body that cannot be read leads to version 0, which every broker supports.
-Source: Kafka class ``NodeApiVersions``; KIP-35, KIP-511 ("ApiVersionsResponse error"), KIP-584.
+From version 5 on, the request names the cluster and the broker that the client means to reach, and another
+broker refuses it with REBOOTSTRAP_REQUIRED (KIP-1242).
+Source: Kafka class ``NodeApiVersions``; KIP-35, KIP-511 ("ApiVersionsResponse error"), KIP-584, KIP-1242.
 """
 
 from __future__ import annotations
@@ -99,6 +101,10 @@ class NodeApiVersions(NamedTuple):
 
 
 _UNSUPPORTED_VERSION = 35
+#: KIP-1102, KIP-1242: the client has to return to its bootstrap addresses.
+REBOOTSTRAP_REQUIRED = 129
+#: The first version whose request names the broker that the client means to reach.
+IDENTITY_SINCE = 5
 
 #: Correlation id (the response header always has version 0) and error code.
 _HEAD = struct.Struct(">ih")
@@ -163,6 +169,15 @@ class ApiVersionsExchange:
             self._asked = None
             assert isinstance(response, ApiVersionsResponse)
             return response
+        if error_code == REBOOTSTRAP_REQUIRED:
+            # The broker supports the version: do not step down, which would skip the check next time.
+            self._asked = None
+            raise error_for_code(
+                error_code,
+                context=f"ApiVersions: {broker} is another broker, or of another cluster, than metadata says;"
+                " check advertised.listeners of the brokers and what is between, or set"
+                " metadata_cluster_check_enable=False",
+            )
         if error_code != _UNSUPPORTED_VERSION:
             self._step_down(version)
             raise error_for_code(error_code, f"response of broker {broker} to ApiVersions")

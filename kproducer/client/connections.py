@@ -55,6 +55,7 @@ class Connections:
 
     Attributes:
         connecting: the connections that are not up yet, by node id.
+        has_resolved: whether the address of any node was found so far.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Connections:
         self.get: Callable[[str], NodeConnection | None] = self._by_id.get
         # I/O thread only
         self.connecting: dict[str, NodeConnection] = {}
+        self.has_resolved = False
         self._repeats = LogRepeats(QUIET_MS)
 
     # -- queries ---------------------------------------------------------------------------------------
@@ -182,6 +184,7 @@ class Connections:
         """Connect the socket once the address is known. Raises NetworkError; ``ended`` must follow."""
         resolved = connection.next_address(now_ms)
         if resolved is not None:
+            self.has_resolved = True
             family, address, target = resolved
             self._selector.connect(connection.id, address, family, connection.node.host, target)
 

@@ -112,6 +112,8 @@ class Metadata:
         self._fatal_error: KafkaError | None = None
         self._fatal_count = 0
         self._last_fatal_error: KafkaError | None = None
+        #: There will never be metadata.
+        self._final_error: KafkaError | None = None
         self._refuses_waiters = False
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -151,8 +153,13 @@ class Metadata:
                 raise error.with_traceback(None)
 
     def maybe_throw_fatal_error(self) -> None:
-        """Raise the pending fatal error, once. A successful update and ``forget_refusal`` clear it too."""
+        """Raise the pending fatal error, once. A successful update and ``forget_refusal`` clear it too.
+
+        Raises the error of ``fail`` each time.
+        """
         with self._lock:
+            if self._final_error is not None:
+                raise self._final_error.with_traceback(None)
             error, self._fatal_error = self._fatal_error, None
             if error is not None:
                 raise error.with_traceback(None)
@@ -332,6 +339,12 @@ class Metadata:
             self._fatal_count += 1
             self._fatal_error = self._last_fatal_error = self.last_failure = error
             self._lock.notify_all()
+
+    def fail(self, error: KafkaError) -> None:
+        """Raise ``error`` to all threads that wait for metadata, now and later: there will never be any."""
+        with self._lock:
+            self._final_error = error
+            self.fatal_error(error)
 
     def forget_refusal(self) -> None:
         """A broker has accepted this client: an AuthenticationError from before is not raised any more."""

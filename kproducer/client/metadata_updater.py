@@ -1,7 +1,9 @@
 """MetadataUpdater: sends Metadata requests to the least loaded node, one at a time.
 
 Returns to the configured bootstrap addresses when no known broker can be reached (KIP-899), when updates have
-failed for too long, or when a broker asks for it (KIP-1102). Knows nothing of producing.
+failed for too long, or when a broker asks for it (KIP-1102), also because it is not the broker that the
+client means (KIP-1242). Gives up if no bootstrap name can be resolved in time (KIP-909). Knows nothing of
+producing.
 Source: Kafka class ``NetworkClient.MetadataUpdater``. Differs from Kafka: the Java client rebootstraps
 when all nodes back off at the same moment, even after a single lost connection. This client does so only
 after an attempt to connect to each node failed, because a rebootstrap forgets the topics.
@@ -14,10 +16,11 @@ from typing import TYPE_CHECKING
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
+from kproducer.client.api_versions import REBOOTSTRAP_REQUIRED
 from kproducer.client.client_request import ClientRequest, MessageBuilder
 from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import AuthenticationError, KafkaError
+from kproducer.errors import AuthenticationError, BootstrapResolutionError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.protocol.registry import ApiKey, supported_versions
@@ -30,9 +33,6 @@ if TYPE_CHECKING:
 
 _log = GuardedLogger(__name__)
 
-#: KIP-1102: the broker asks the client to return to its bootstrap addresses.
-_REBOOTSTRAP_REQUIRED = 129
-
 
 class MetadataUpdater:
     """Keeps the metadata of a client up to date. I/O thread only.
@@ -40,7 +40,11 @@ class MetadataUpdater:
     Args:
         metadata: thread-safe.
         config: ``request_timeout_ms``, ``metadata_recovery_strategy``,
-            ``metadata_recovery_rebootstrap_trigger_ms``.
+            ``metadata_recovery_rebootstrap_trigger_ms``, ``metadata_cluster_check_enable``,
+            ``bootstrap_servers``, ``bootstrap_resolve_timeout_ms``.
+
+    Attributes:
+        bootstrap_error: no name could be resolved in time (KIP-909), and nothing will be sent any more.
     """
 
     def __init__(self, metadata: Metadata, config: ProducerConfig) -> None:
@@ -49,8 +53,14 @@ class MetadataUpdater:
         self._request_timeout_ms = config.request_timeout_ms
         self._may_rebootstrap = config.metadata_recovery_strategy == "rebootstrap"
         self._rebootstrap_trigger_ms = config.metadata_recovery_rebootstrap_trigger_ms
+        self._checks_cluster = config.metadata_cluster_check_enable and self._may_rebootstrap
+        self._servers = ", ".join(config.bootstrap_servers)
         self._client: NetworkClient  # set by attach
         # I/O thread only
+        self.bootstrap_error: BootstrapResolutionError | None = None
+        #: How long names may take to resolve; 0: no limit, or the first one is resolved.
+        self._resolve_timeout_ms = config.bootstrap_resolve_timeout_ms
+        self._resolving_since_ms: int | None = None
         self._in_progress: MetadataRequestAndVersion | None = None
         self._attempt_since_ms: int | None = None  # when the first attempt after the last success began
 
@@ -62,6 +72,10 @@ class MetadataUpdater:
         """The nodes known at present. Never blocks. Any thread."""
         return list(self._metadata.snapshot.nodes.values())
 
+    def cluster_id_to_check(self) -> str | None:
+        """The cluster that brokers have to belong to; ``None``: not known yet, or not to be checked."""
+        return self._metadata.snapshot.cluster_id if self._checks_cluster else None
+
     def is_update_due(self, now_ms: int) -> bool:
         """Whether an update should start now and none is in progress."""
         # Called per request: the usual case takes no lock.
@@ -71,6 +85,32 @@ class MetadataUpdater:
 
     def maybe_update(self, now_ms: int) -> int:
         """Start an update if one is due and possible. Returns when to call again, in milliseconds."""
+        if not self._resolve_timeout_ms:
+            return self._maybe_update(now_ms)
+        if self.bootstrap_error is not None:
+            return NEVER_MS
+        if self._client.connections.has_resolved:
+            self._resolve_timeout_ms = 0
+            return self._maybe_update(now_ms)
+        if self._resolving_since_ms is None:
+            self._resolving_since_ms = now_ms
+        left_ms = self._resolving_since_ms + self._resolve_timeout_ms - now_ms
+        if left_ms <= 0:
+            self._fail_bootstrap()
+            return NEVER_MS
+        return min(left_ms, self._maybe_update(now_ms))
+
+    def _fail_bootstrap(self) -> None:
+        causes = "; ".join(self._client.last_errors())
+        self.bootstrap_error = BootstrapResolutionError(
+            f"no name in bootstrap_servers ({self._servers}) could be resolved within"
+            f" bootstrap_resolve_timeout_ms={self._resolve_timeout_ms} ({causes}); correct the names or the"
+            " name service, then close this producer and create another"
+        )
+        _log.error("The producer cannot start: %s", self.bootstrap_error)
+        self._metadata.fail(self.bootstrap_error)
+
+    def _maybe_update(self, now_ms: int) -> int:
         if self._in_progress is not None:
             return self._request_timeout_ms
         wait_ms = self._metadata.fresh_until_ms - now_ms
@@ -133,6 +173,8 @@ class MetadataUpdater:
 
     def handle_server_disconnect(self, now_ms: int, node_id: str, error: KafkaError) -> None:
         """A connection, or an attempt to connect, ended."""
+        if self.bootstrap_error is not None:
+            return
         if isinstance(error, IdleDisconnectError):
             return  # says nothing about the cluster
         if isinstance(error, (AuthenticationError, UnsupportedVersionError)):
@@ -141,6 +183,12 @@ class MetadataUpdater:
             # This was the attempt to update: wait before the next one.
             self._metadata.failed_update(now_ms, error)
         self._metadata.request_update(f"the connection to node {node_id} ended")
+
+    def handle_wrong_broker(self, broker: str) -> None:
+        """A broker says that it is not the one that this client means: addresses were given to others."""
+        if self._may_rebootstrap:
+            _log.info("%s is another broker, or of another cluster, than metadata says", broker)
+            self._disconnect_and_rebootstrap()
 
     def handle_acceptance(self) -> None:
         """A broker has answered the first request of a connection, authenticated if it had to be."""
@@ -167,6 +215,6 @@ class MetadataUpdater:
             return
         # A broker that is just starting knows no brokers; its response would leave the client without any.
         self._metadata.failed_update(now_ms, error_for_code(error_code) if error_code else None)
-        if error_code == _REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
+        if error_code == REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
             _log.info("Node %s asks for a rebootstrap", request.destination)
             self._disconnect_and_rebootstrap()

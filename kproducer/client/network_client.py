@@ -3,7 +3,8 @@
 Sits between the sender (requests by node) and the selector (frames by connection). ``Connections`` knows the
 state of each connection, ``InFlightRequests`` the requests on them, ``MetadataUpdater`` the nodes. Knows
 nothing of batches and topics. ``poll`` is the unit that tests step. Source: Kafka class ``NetworkClient``;
-KIP-35 and KIP-511 (versions), KIP-601 (setup timeout), KIP-302 (``client.dns.lookup``).
+KIP-35 and KIP-511 (versions), KIP-1242 (is it the right broker), KIP-601 (setup timeout), KIP-302
+(``client.dns.lookup``).
 
 Longer than 400 lines: ``poll`` and the handlers of its events are one sequence over the same state.
 """
@@ -16,7 +17,12 @@ from typing import TYPE_CHECKING
 
 from kproducer_messages import ApiVersionsRequest
 
-from kproducer.client.api_versions import NodeApiVersions, sanitized_software_text
+from kproducer.client.api_versions import (
+    IDENTITY_SINCE,
+    REBOOTSTRAP_REQUIRED,
+    NodeApiVersions,
+    sanitized_software_text,
+)
 from kproducer.client.client_request import ClientRequest, ClientResponse, MessageBuilder, RequestBuilder
 from kproducer.client.connections import QUIET_MS, Connections
 from kproducer.client.in_flight_requests import InFlightRequests
@@ -26,6 +32,7 @@ from kproducer.client.node_connection import ConnectionState, NodeConnection
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import (
     AuthenticationError,
+    BootstrapResolutionError,
     BrokerError,
     DisconnectedError,
     IllegalStateError,
@@ -101,10 +108,7 @@ class NetworkClient:
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
         self._protocol_with_sasl = "SASL_SSL" if config.uses_tls else "SASL_PLAINTEXT"
-        self._api_versions_request = ApiVersionsRequest(
-            client_software_name="kproducer",
-            client_software_version=sanitized_software_text(VERSION),
-        )
+        self._software_version = sanitized_software_text(VERSION)
         self._through = "" if proxy is None else f" through the proxy {proxy}"
         self._resolver = BackgroundResolver(selector.wakeup, proxy)
         self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
@@ -183,6 +187,11 @@ class NetworkClient:
     def last_errors(self) -> list[str]:
         """For every known node its ``last_error``, or what its connection waits for. Any thread."""
         return self.connections.last_errors(self._updater.fetch_nodes())
+
+    @property
+    def bootstrap_error(self) -> BootstrapResolutionError | None:
+        """Set if no name in ``bootstrap_servers`` was resolved in time: no request can ever be sent."""
+        return self._updater.bootstrap_error
 
     def refusal_by_all(self) -> AuthenticationError | None:
         """One of the ``refusals``, if every known node has refused or cannot be reached."""
@@ -391,6 +400,8 @@ class NetworkClient:
                 self._handle_receive(payload, connection, now_ms)
             except (RemoteProtocolError, BrokerError, AuthenticationError, NetworkError) as error:
                 self.end_connection(connection, error, now_ms)
+                if isinstance(error, BrokerError) and error.code == REBOOTSTRAP_REQUIRED:
+                    self._updater.handle_wrong_broker(connection.broker)
             except Exception as bug:
                 # It ends this connection only; the others continue.
                 _log.error("Unexpected error in a response of %s", connection.broker, exc_info=bug)
@@ -492,7 +503,20 @@ class NetworkClient:
             # The setup timeout ends only now, so that a handshake that never ends cannot block the node.
             if connection is not None and connection.state is ConnectionState.CONNECTING:
                 self.connections.checking_api_versions(connection)
-            self.send(node_id, MessageBuilder(self._api_versions_request, version, version), now_ms, None)
+            request = self._api_versions_request(node_id, version)
+            self.send(node_id, MessageBuilder(request, version, version), now_ms, None)
+
+    def _api_versions_request(self, node_id: str, version: int) -> ApiVersionsRequest:
+        """The request; names cluster and node if the broker can check them and both are known."""
+        request = ApiVersionsRequest(
+            client_software_name="kproducer", client_software_version=self._software_version
+        )
+        cluster_id = self._updater.cluster_id_to_check()
+        # The ids of bootstrap addresses are negative: any broker of the cluster may answer there.
+        if version >= IDENTITY_SINCE and cluster_id is not None and int(node_id) >= 0:
+            request.cluster_id = cluster_id
+            request.node_id = int(node_id)
+        return request
 
     def _note_move(self, node: Node) -> None:
         """If metadata gives the node another address than its connection has, mark the connection."""

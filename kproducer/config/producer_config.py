@@ -36,6 +36,7 @@ from kproducer.config.setting import (
     seconds,
     secret,
     serializer,
+    shown,
     special,
     text,
     url,
@@ -81,6 +82,10 @@ class ProducerConfig:
     client_id: str = text(
         about="Name of the producer in broker logs and quotas. Empty: the producer chooses one."
     )
+    client_rack: str = text(
+        source="KIP-1123",
+        about="The rack that the producer is in, as in the brokers' broker.rack, for partitioner_rack_aware.",
+    )
     acks: int = special(
         "0, 1, -1 or 'all'",
         parse_acks,
@@ -97,9 +102,24 @@ class ProducerConfig:
     transaction_timeout_ms: int = milliseconds(
         60000, 1, INT32_MAX, about="Time after which the cluster aborts a transaction that is still open."
     )
+    transaction_two_phase_commit_enable: bool = boolean(
+        False,
+        source="KIP-939",
+        about="Whether transactions never time out, so that a prepared one can be committed at any time. "
+        "Brokers need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 has "
+        "only with unstable.api.versions.enable=true. Otherwise transactions time out after 60 s, with a "
+        "warning.",
+    )
     linger_ms: int = milliseconds(5, source="KIP-1030", about="How long a batch waits for more records.")
     buffer_memory: int = integer(
         33554432, 1, INT64_MAX, unit="bytes", about="Memory for records that are not acknowledged yet."
+    )
+    buffer_memory_allocation_strategy: str = choice(
+        "full",
+        "incremental",
+        source="KIP-1332",
+        about="Accepted because Java clients have it; without effect, because batches always take memory as "
+        "they grow.",
     )
     max_block_ms: int = milliseconds(
         60000, about="How long send() and partitions_for() wait, for metadata and buffer memory together."
@@ -195,6 +215,13 @@ class ProducerConfig:
         source="KIP-1102",
         about="How long metadata requests may fail before the producer uses bootstrap_servers again.",
     )
+    metadata_cluster_check_enable: bool = boolean(
+        True,
+        source="KIP-1242",
+        about="Whether brokers check on each connection that they are the broker and the cluster that the "
+        "producer means; if not, it uses bootstrap_servers again. Brokers before 4.4 do not check, and "
+        "metadata_recovery_strategy=none turns it off.",
+    )
     compression_type: str = choice(
         "none",
         "gzip",
@@ -231,6 +258,12 @@ class ProducerConfig:
         about="Records without a key avoid partitions whose broker has accepted no request for this time; "
         "0: disabled.",
     )
+    partitioner_rack_aware: bool = boolean(
+        False,
+        source="KIP-1123",
+        about="Whether records without a key go to partitions whose leader is in client_rack, as long as "
+        "there is one; saves traffic between racks.",
+    )
     key_serializer: Any = serializer("keys")
     value_serializer: Any = serializer("values")
     interceptors: tuple[Any, ...] = special(
@@ -246,6 +279,12 @@ class ProducerConfig:
         "resolve_canonical_bootstrap_servers_only",
         source="KIP-302",
         about="Whether bootstrap host names are first resolved to canonical names.",
+    )
+    bootstrap_resolve_timeout_ms: int = milliseconds(
+        0,
+        source="KIP-909",
+        about="How long the names in bootstrap_servers may fail to resolve; then the producer has failed, "
+        "and calls raise BootstrapResolutionError. 0: no limit; calls wait for max_block_ms.",
     )
     proxy_url: str = secret(
         source="kafka-python",
@@ -676,6 +715,14 @@ def _check_contradictions(config: ProducerConfig) -> None:
             right = f"at least {first} ({getattr(config, first)})"
             raise refused(longest, right, getattr(config, longest))
     _check_proxy(config)
+    if config.partitioner_rack_aware and not config.client_rack.strip():
+        wanted = (
+            "the rack that the producer is in, as in the brokers' broker.rack, with partitioner_rack_aware"
+        )
+        raise refused("client_rack", wanted, shown(config.client_rack), "or remove partitioner_rack_aware")
+    if config.transaction_two_phase_commit_enable and config.is_set("transaction_timeout_ms"):
+        wanted = "no value with transaction_two_phase_commit_enable, whose transactions do not time out"
+        raise refused("transaction_timeout_ms", wanted, config.transaction_timeout_ms, "remove one of them")
     if config.compression_gzip_level == 0:
         raise refused("compression_gzip_level", "-1 or 1 to 9", 0, "level 0 does not compress")
     sasl_settings = (name for name in SETTINGS if name.startswith(("sasl_", "https_")))

@@ -21,6 +21,9 @@ class ProducerSettings(TypedDict, total=False):
 
     client_id: str | None
     """Name of the producer in broker logs and quotas. Empty: the producer chooses one. Default: ''."""
+    client_rack: str | None
+    """The rack that the producer is in, as in the brokers' broker.rack, for partitioner_rack_aware.
+    Default: ''."""
     acks: Literal["all", -1, 0, 1]
     """Replicas that must have a record before it is acknowledged: none (0), the leader (1), or all
     in-sync replicas (-1 or 'all'). Default: -1."""
@@ -29,10 +32,18 @@ class ProducerSettings(TypedDict, total=False):
     transactions. Default: ''."""
     transaction_timeout_ms: int
     """Time after which the cluster aborts a transaction that is still open. Default: 60000 ms."""
+    transaction_two_phase_commit_enable: bool
+    """Whether transactions never time out, so that a prepared one can be committed at any time. Brokers
+    need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 has only with
+    unstable.api.versions.enable=true. Otherwise transactions time out after 60 s, with a warning.
+    Default: False."""
     linger_ms: int
     """How long a batch waits for more records. Default: 5 ms."""
     buffer_memory: int
     """Memory for records that are not acknowledged yet. Default: 33554432 bytes."""
+    buffer_memory_allocation_strategy: Literal["full", "incremental"]
+    """Accepted because Java clients have it; without effect, because batches always take memory as they
+    grow. Default: 'full'."""
     max_block_ms: int
     """How long send() and partitions_for() wait, for metadata and buffer memory together. Default:
     60000 ms."""
@@ -82,6 +93,10 @@ class ProducerSettings(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     """How long metadata requests may fail before the producer uses bootstrap_servers again. Default:
     300000 ms."""
+    metadata_cluster_check_enable: bool
+    """Whether brokers check on each connection that they are the broker and the cluster that the
+    producer means; if not, it uses bootstrap_servers again. Brokers before 4.4 do not check, and
+    metadata_recovery_strategy=none turns it off. Default: True."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     """Compression codec of record batches. Default: 'none'."""
     compression_gzip_level: int
@@ -99,6 +114,9 @@ class ProducerSettings(TypedDict, total=False):
     partitioner_availability_timeout_ms: int
     """Records without a key avoid partitions whose broker has accepted no request for this time; 0:
     disabled. Default: 0 ms."""
+    partitioner_rack_aware: bool
+    """Whether records without a key go to partitions whose leader is in client_rack, as long as there
+    is one; saves traffic between racks. Default: False."""
     key_serializer: Serializer | type[BuiltInSerializer] | str | None
     """Serializer of keys. None: bytes-like objects, and str as UTF-8. Default: None."""
     value_serializer: Serializer | type[BuiltInSerializer] | str | None
@@ -107,6 +125,9 @@ class ProducerSettings(TypedDict, total=False):
     """Objects with on_send, on_acknowledgement or both; called in this order. Default: ()."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Whether bootstrap host names are first resolved to canonical names. Default: 'use_all_dns_ips'."""
+    bootstrap_resolve_timeout_ms: int
+    """How long the names in bootstrap_servers may fail to resolve; then the producer has failed, and
+    calls raise BootstrapResolutionError. 0: no limit; calls wait for max_block_ms. Default: 0 ms."""
     proxy_url: str | None
     """The proxy that all connections go through: socks5://HOST:PORT, socks5h:// (the proxy looks up the
     names of brokers) or http:// (CONNECT); USER:PASSWORD@ before HOST if it requires them. Default: ''."""

@@ -418,8 +418,8 @@ def parse_partitioner(setting: Setting, name: str, value: Any) -> Any:
 
 
 def parse_interceptors(setting: Setting, name: str, value: Any) -> tuple[Any, ...]:
-    """A sequence of interceptor objects."""
-    if value is None:
+    """A sequence of interceptor objects. An empty text is Java's default."""
+    if value is None or value == "":
         return ()
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise refused(name, "a list of interceptor objects", shown(value))

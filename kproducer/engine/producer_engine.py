@@ -113,6 +113,7 @@ class ProducerEngine:
             config.transaction_timeout_ms,
             ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
             lambda: transaction_version(self.client.connections.versions()),
+            two_phase_commit=config.transaction_two_phase_commit_enable,
         )
 
     @property

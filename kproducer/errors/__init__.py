@@ -12,7 +12,8 @@
     |-- AbortTransactionError        abort the transaction, then begin another
     |-- TransactionAbortedError      the transaction was aborted; consumers do not read its records
     |-- FatalProducerError           close the producer and create a new one
-    |   `-- FencedError              ... and find what else uses its transactional id
+    |   |-- FencedError              ... and find what else uses its transactional id
+    |   `-- BootstrapResolutionError ... after fixing bootstrap_servers or the name service
     |-- LocalProtocolError           a request was not valid; nothing was sent
     |-- RemoteProtocolError          the peer's response was not valid
     |   `-- IncompleteResponseError  (a RetriableError too)
@@ -163,6 +164,10 @@ class FatalProducerError(KafkaError):
 
 class FencedError(FatalProducerError):
     """Another producer with the same transactional id took over, or the cluster fenced the epoch."""
+
+
+class BootstrapResolutionError(FatalProducerError):
+    """No name in ``bootstrap_servers`` was resolved within ``bootstrap_resolve_timeout_ms`` (KIP-909)."""
 
 
 class LocalProtocolError(KafkaError):

@@ -5,7 +5,7 @@ The row's base class says what every such error means, wherever it comes from: w
 later (``RetriableError``), also after a metadata refresh (``InvalidMetadataError``), and so on. ``except`` and
 ``isinstance`` therefore treat broker errors and local errors alike.
 ``broker_errors.pyi`` declares all of this for type checkers; ``make generate`` writes it.
-Source: Apache Kafka's ``Errors`` table (codes, names, flags), up to code 133; the descriptions are ours.
+Source: Apache Kafka's ``Errors`` table (codes, names, flags) of version 4.4, up to code 136; the descriptions are ours.
 """
 # ruff: noqa: E501  # a row of the table stays on one line
 
@@ -61,8 +61,8 @@ ERROR_TABLE: Final[tuple[tuple[int, str, type[KafkaError] | None, str], ...]] = 
     (30, "GROUP_AUTHORIZATION_FAILED", AuthorizationError, "This user is not authorized for the group."),
     (31, "CLUSTER_AUTHORIZATION_FAILED", AuthorizationError, "This user is not authorized for this operation on the cluster."),
     (32, "INVALID_TIMESTAMP", None, "A record's timestamp differs from the broker's time by more than the topic allows."),
-    (33, "UNSUPPORTED_SASL_MECHANISM", None, "The broker does not support the requested SASL mechanism."),
-    (34, "ILLEGAL_SASL_STATE", None, "The request is not valid in the present state of the SASL exchange."),
+    (33, "UNSUPPORTED_SASL_MECHANISM", AuthenticationError, "The broker does not support the requested SASL mechanism."),
+    (34, "ILLEGAL_SASL_STATE", AuthenticationError, "The request is not valid in the present state of the SASL exchange."),
     (35, "UNSUPPORTED_VERSION", None, "The broker does not support this version of the API."),
     (36, "TOPIC_ALREADY_EXISTS", None, "A topic with this name already exists."),
     (37, "INVALID_PARTITIONS", None, "The number of partitions is not valid."),
@@ -162,6 +162,9 @@ ERROR_TABLE: Final[tuple[tuple[int, str, type[KafkaError] | None, str], ...]] = 
     (131, "STREAMS_INVALID_TOPOLOGY_EPOCH", None, "The epoch of the streams topology is not valid."),
     (132, "STREAMS_TOPOLOGY_FENCED", None, "The request carries an outdated epoch of the streams topology."),
     (133, "SHARE_SESSION_LIMIT_REACHED", RetriableError, "The broker accepts no more share sessions at present."),
+    (134, "GROUP_DELETION_FAILED", None, "The group could not be deleted; the broker's message has the reason."),
+    (135, "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED", None, "The broker could not process the description of a streams topology; its message has the reason."),
+    (136, "CONTROLLER_ID_NOT_REGISTERED", None, "No controller with this id is registered."),
 )
 # fmt: on
 

@@ -117,10 +117,10 @@ class ClusterAuthorizationFailedError(BrokerError, AuthorizationError):
 class InvalidTimestampError(BrokerError):
     """A record's timestamp differs from the broker's time by more than the topic allows."""
 
-class UnsupportedSaslMechanismError(BrokerError):
+class UnsupportedSaslMechanismError(BrokerError, AuthenticationError):
     """The broker does not support the requested SASL mechanism."""
 
-class IllegalSaslStateError(BrokerError):
+class IllegalSaslStateError(BrokerError, AuthenticationError):
     """The request is not valid in the present state of the SASL exchange."""
 
 class UnsupportedVersionError(BrokerError):
@@ -419,6 +419,15 @@ class StreamsTopologyFencedError(BrokerError):
 
 class ShareSessionLimitReachedError(BrokerError, RetriableError):
     """The broker accepts no more share sessions at present."""
+
+class GroupDeletionFailedError(BrokerError):
+    """The group could not be deleted; the broker's message has the reason."""
+
+class StreamsTopologyDescriptionUpdateFailedError(BrokerError):
+    """The broker could not process the description of a streams topology; its message has the reason."""
+
+class ControllerIdNotRegisteredError(BrokerError):
+    """No controller with this id is registered."""
 
 class UnrecognizedCodeError(UnknownServerError):
     def __init__(self, code: int, message: str | None = ..., context: str | None = ...) -> None: ...

@@ -50,8 +50,8 @@ _OTHER_NAMES = {
 }
 
 _CONTEXT = "pass an ssl.SSLContext as ssl_context"
+_TICKETS = "tickets come from sasl_kerberos_keytab or from the ticket cache; remove the setting"
 _JVM = "it is only for Java; remove the setting"
-_RACK = "the producer does not choose partitions by rack; remove the setting"
 
 #: Settings that have no equivalent, and what to do instead.
 _NO_COUNTERPART = {
@@ -61,9 +61,9 @@ _NO_COUNTERPART = {
     "batch_num_messages": "batches are limited in bytes; use batch_size",
     "broker_address_family": "the producer tries all addresses of a host; remove the setting",
     "broker_version_fallback": "the producer negotiates API versions with each broker; remove the setting",
-    "client_rack": _RACK,
     "compression_level": "each codec has its own level; use compression_gzip_level, compression_lz4_level "
     "or compression_zstd_level",
+    "config_providers": "pass the values themselves, for example from environment variables",
     "debug": "use the logging module; the logger is 'kproducer'",
     "dr_cb": "pass on_delivery to send()",
     "dr_msg_cb": "pass on_delivery to send()",
@@ -76,8 +76,12 @@ _NO_COUNTERPART = {
     "loop": "the futures of send() can be awaited in any event loop; remove the setting",
     "metric_reporters": "call metrics() and report the values",
     "on_delivery": "pass on_delivery to send()",
-    "partitioner_rack_aware": _RACK,
     "queue_buffering_max_messages": "the queue is limited in bytes; use buffer_memory",
+    "sasl_kerberos_kinit_cmd": _TICKETS,
+    "sasl_kerberos_min_time_before_relogin": _TICKETS,
+    "sasl_kerberos_ticket_renew_jitter": _TICKETS,
+    "sasl_kerberos_ticket_renew_window_factor": _TICKETS,
+    "sasl_login_class": "Java classes cannot be used; for tokens of your own, use sasl_oauth_token_provider",
     "security_providers": _JVM,
     "selector": "the producer chooses how it waits for sockets; remove the setting",
     "session_timeout_ms": "it is a consumer setting; remove it",

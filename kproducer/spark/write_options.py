@@ -50,7 +50,7 @@ SPARK_DEFAULTS: dict[str, str] = {
 
 #: A transaction lasts from a task's first row to the driver's commit, so this limits a whole batch. Brokers
 #: accept at most their transaction.max.timeout.ms, which has the same default.
-_TRANSACTION_TIMEOUT_MS = "900000"
+TRANSACTION_TIMEOUT_MS = 900_000
 
 #: A part of transactional ids and groups, which appear in ACLs and in broker logs.
 _NAME = re.compile(r"[a-zA-Z0-9._:/-]{1,180}")
@@ -200,8 +200,11 @@ class WriteOptions(NamedTuple):
                 **SPARK_DEFAULTS,
                 # Each task gives its producer its own id.
                 "transactional.id": fields.get("transactional_id_prefix", "kproducer-spark"),
-                "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
             }
+            # Transactions with two-phase commit have no timeout, and the two settings exclude each other.
+            two_phase_commit = given_settings.get("transaction.two.phase.commit.enable", "false")
+            if str(two_phase_commit).strip().lower() != "true":
+                defaults["transaction.timeout.ms"] = str(TRANSACTION_TIMEOUT_MS)
         settings = _parse_settings(given_settings, mistakes, defaults)
         if mistakes:
             raise SparkOptionError("; ".join(mistakes))

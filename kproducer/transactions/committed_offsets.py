@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kproducer.errors import AuthenticationError, BrokerError, KafkaError
+from kproducer.errors import BrokerError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.transactions.coordinator_link import (
@@ -101,7 +101,7 @@ class CommittedOffset(CoordinatorTask):
             self.position = value
             self._is_answered = True
 
-    def unreachable(self, request: _Request, now_ms: int, refusal: AuthenticationError | None = None) -> None:
+    def unreachable(self, request: _Request, now_ms: int, refusal: KafkaError | None = None) -> None:
         """Another broker may be the coordinator now."""
         self._is_in_flight = False
         error = refusal or KafkaError(f"no connection to {self._known.address(request).node or 'any broker'}")

@@ -62,7 +62,7 @@ class CoordinatorTask(Protocol):
     def handle(self, request: Any, response: ClientResponse, now_ms: int) -> None:
         """A request has ended: with a response, or with a failure that ``transport_failure`` explains."""
 
-    def unreachable(self, request: Any, now_ms: int, refusal: AuthenticationError | None = None) -> None:
+    def unreachable(self, request: Any, now_ms: int, refusal: KafkaError | None = None) -> None:
         """The request was not sent, because its broker could not be connected to.
 
         ``refusal``: the broker has refused the credentials.
@@ -119,6 +119,9 @@ class CoordinatorLink:
     def _try_to_send(self, addressed: AddressedRequest, now_ms: int) -> int:
         """Send the request or hold it. Returns the milliseconds until the next step."""
         client, request = self._client, addressed.request
+        if client.bootstrap_error is not None:
+            self.task.unreachable(request, now_ms, client.bootstrap_error)
+            return 0
         node = addressed.node or client.least_loaded_node(now_ms)
         if node is None:
             refusal = client.refusal_by_all()

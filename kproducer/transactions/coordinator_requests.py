@@ -5,7 +5,7 @@ Each class is a ``RequestBuilder`` for the network client. It parses its own res
 retriable, and is fatal otherwise. Requests are values: two that ask for the same are equal. Message modules
 are imported when the first request is built, because most producers are idempotent and never use
 transactions. One file for all requests, hence its length.
-Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-654, KIP-699, KIP-709, KIP-890, KIP-1050; Kafka's
+Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-654, KIP-699, KIP-709, KIP-890, KIP-939, KIP-1050; Kafka's
 ``TransactionManager`` and its handlers. Comments name the deviations.
 """
 
@@ -30,6 +30,8 @@ _COORDINATOR_NOT_AVAILABLE: Final = 15
 _UNKNOWN_SERVER_ERROR: Final = -1
 #: From this version on a producer may ask for the epoch after the one it has (KIP-360).
 EPOCH_RAISED_SINCE: Final = 3
+#: From this version on a producer may have transactions without a timeout (KIP-939). Not stable in Kafka 4.4.
+TWO_PHASE_COMMIT_SINCE: Final = 6
 _COORDINATOR_LIST_SINCE: Final = 4
 _MEMBER_SINCE: Final = 3
 
@@ -195,11 +197,15 @@ class FindCoordinator(CoordinatorRequest):
 
 
 class InitProducerId(CoordinatorRequest):
-    """Requests a producer id and epoch; with ``current``, the epoch after that one."""
+    """Requests a producer id and epoch; with ``current``, the epoch after that one.
+
+    Attributes:
+        two_phase_commit: ask for transactions that do not time out, if the broker supports it.
+    """
 
     api_key = ApiKey.INIT_PRODUCER_ID
-    # Version 6 is for two-phase commit and not stable yet.
-    latest_version = 5
+    # Version 6 adds nothing but two-phase commit, and is not stable yet.
+    latest_version = TWO_PHASE_COMMIT_SINCE - 1
     reactions: ClassVar = {
         **_COORDINATOR_CODES,
         # Permissions are often granted a moment too late: the application may ask again.
@@ -208,8 +214,17 @@ class InitProducerId(CoordinatorRequest):
         120: Reaction.FAIL_CALL,
     }
 
-    def __init__(self, transactional_id: str | None, timeout_ms: int, current: ProducerIdAndEpoch) -> None:
+    def __init__(
+        self,
+        transactional_id: str | None,
+        timeout_ms: int,
+        current: ProducerIdAndEpoch,
+        two_phase_commit: bool = False,
+    ) -> None:
         self.transactional_id = transactional_id
+        self.two_phase_commit = two_phase_commit
+        if two_phase_commit:
+            self.latest_version = TWO_PHASE_COMMIT_SINCE
         self.timeout_ms = timeout_ms
         self.current = current
         self.oldest_version = EPOCH_RAISED_SINCE if current.is_valid else 0
@@ -222,6 +237,8 @@ class InitProducerId(CoordinatorRequest):
         )
         if version >= EPOCH_RAISED_SINCE:
             message.producer_id, message.producer_epoch = self.current
+        if version >= TWO_PHASE_COMMIT_SINCE:
+            message.enable2_pc = self.two_phase_commit
         return message
 
     def parse(self, body: Any) -> dict[Any, Result]:

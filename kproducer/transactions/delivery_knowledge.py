@@ -21,7 +21,7 @@ from kproducer.errors import BrokerError, KafkaError, Outcome
 #: and its disk can fail (56). -1 can be anything; proxies return 13 when they have lost a connection.
 _MAYBE_APPENDED_CODES: Final = frozenset({-1, 3, 6, 7, 13, 20, 56})
 #: The meaning of newer codes is not known.
-_NEWEST_KNOWN_CODE = 133
+_NEWEST_KNOWN_CODE = 136
 
 
 class Knowledge(enum.Enum):

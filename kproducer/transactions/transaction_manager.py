@@ -44,6 +44,7 @@ class TransactionManager:
         backoff: pauses between attempts to reach a coordinator.
         transaction_version: called when a transaction begins: 2 where all brokers have KIP-890, else 1.
         known: which brokers coordinate; may be shared by managers whose requests one thread sends.
+        two_phase_commit: ask for transactions that do not time out (KIP-939).
 
     Attributes:
         lifecycle, protocol, sequences: the parts.
@@ -59,6 +60,7 @@ class TransactionManager:
         backoff: ExponentialBackoff | None = None,
         transaction_version: Callable[[], int] = lambda: 1,
         known: CoordinatorCache | None = None,
+        two_phase_commit: bool = False,
     ) -> None:
         self.lifecycle = self._life = TransactionLifecycle(transactional_id, transaction_version)
         self.sequences = self._life.sequences
@@ -67,6 +69,7 @@ class TransactionManager:
             transaction_timeout_ms,
             backoff or ExponentialBackoff(100, 1000),
             CoordinatorCache() if known is None else known,
+            two_phase_commit,
         )
         self.needs_another_round = False
 

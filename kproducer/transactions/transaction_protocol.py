@@ -1,8 +1,8 @@
 """TransactionProtocol: which request the state of a producer calls for, and what responses do to the state.
 
 The file holds the requests, their retries and all special cases of responses, hence its length.
-Source: KIP-98, KIP-360, KIP-588, KIP-890; Kafka's ``TransactionManager`` (pendingRequests, lookupCoordinator)
-and its ``TxnRequestHandler`` classes. docs/transactions.md lists the differences.
+Source: KIP-98, KIP-360, KIP-588, KIP-890, KIP-939; Kafka's ``TransactionManager`` (pendingRequests,
+lookupCoordinator) and its ``TxnRequestHandler`` classes. docs/transactions.md lists the differences.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from kproducer.errors import (
     KafkaError,
     TransactionAbortedError,
 )
-from kproducer.errors.broker_errors import error_for_code
+from kproducer.errors.broker_errors import TransactionalIdAuthorizationFailedError, error_for_code
 from kproducer.runtime.clock import NEVER_MS
+from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.transactions.coordinator_link import (
     AddressedRequest,
     Attempts,
@@ -29,6 +30,7 @@ from kproducer.transactions.coordinator_link import (
 )
 from kproducer.transactions.coordinator_requests import (
     EPOCH_RAISED_SINCE,
+    TWO_PHASE_COMMIT_SINCE,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     CoordinatorRequest,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from kproducer.client.client_request import ClientResponse
     from kproducer.runtime.clock import ExponentialBackoff
 
+_log = GuardedLogger(__name__)
 _S = TransactionState
 # Constants, because a look-up in an enum takes longer than all else that a round does here.
 _READY: Final = _S.READY
@@ -76,6 +79,7 @@ class TransactionProtocol:
         transaction_timeout_ms: for InitProducerId.
         backoff: pauses between attempts.
         known: which brokers coordinate; may be shared by tasks whose requests one thread sends.
+        two_phase_commit: ask for transactions that do not time out.
     """
 
     def __init__(
@@ -84,7 +88,10 @@ class TransactionProtocol:
         transaction_timeout_ms: int,
         backoff: ExponentialBackoff,
         known: CoordinatorCache,
+        two_phase_commit: bool = False,
     ) -> None:
+        self._two_phase_commit = two_phase_commit
+        self._has_warned = False
         self._life = lifecycle
         self._timeout_ms = transaction_timeout_ms
         self._known = known
@@ -154,6 +161,7 @@ class TransactionProtocol:
             results = request.parse(response.body)
             if isinstance(request, InitProducerId):
                 self._life.can_raise_epoch = response.request.api_version >= EPOCH_RAISED_SINCE
+                self._warn_of_timeout(request, response.request.api_version)
             worst = max(results.values(), key=lambda result: _severity(request, result.code))
             if request.reaction_to(worst.code) is Reaction.DONE:
                 self._done(request, results)
@@ -161,7 +169,7 @@ class TransactionProtocol:
                 self._react(request, results, worst, now_ms)
 
     def unreachable(
-        self, request: CoordinatorRequest, now_ms: int, refusal: AuthenticationError | None = None
+        self, request: CoordinatorRequest, now_ms: int, refusal: KafkaError | None = None
     ) -> None:
         """The request was not sent, because its broker could not be connected to."""
         with self._life.lock:
@@ -210,12 +218,12 @@ class TransactionProtocol:
                 life.move_to(_S.INITIALIZING)
         if life.state is _INITIALIZING:
             timeout_ms = _NO_TIMEOUT_MS if life.transactional_id is None else self._timeout_ms
-            return InitProducerId(life.transactional_id, timeout_ms, NO_PRODUCER)
+            return self._init_producer_id(timeout_ms, NO_PRODUCER)
         if transaction is None or life.transactional_id is None or life.state in _IDLE:
             return None
         producer = life.sequences.producer
         if transaction.has_ended:
-            return InitProducerId(life.transactional_id, self._timeout_ms, producer)
+            return self._init_producer_id(self._timeout_ms, producer)
         identity = (life.transactional_id, producer, transaction.version)
         if life.state in _OPEN:
             if transaction.new_partitions:
@@ -233,6 +241,12 @@ class TransactionProtocol:
             self._ended(transaction, NO_PRODUCER)
             return self._choose_next_request(False)
         return EndTxn(identity, life.state is _S.COMMITTING)
+
+    def _init_producer_id(self, timeout_ms: int, current: ProducerIdAndEpoch) -> InitProducerId:
+        transactional_id = self._life.transactional_id
+        # Each request counts: without it, the request for the next epoch would bring the timeout back.
+        two_phase_commit = self._two_phase_commit and transactional_id is not None
+        return InitProducerId(transactional_id, timeout_ms, current, two_phase_commit)
 
     # -- responses -------------------------------------------------------------------------------------
 
@@ -255,6 +269,21 @@ class TransactionProtocol:
             self._life.not_initialized(error)
         else:
             self._life.fail_for_good(error)
+
+    def _warn_of_timeout(self, request: InitProducerId, version: int) -> None:
+        """Once per producer: the coordinator could not be asked for transactions without a timeout."""
+        if request.two_phase_commit and version < TWO_PHASE_COMMIT_SINCE and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "Producer %s: its coordinator has no two-phase commit (InitProducerId version %d was used,"
+                " and %d is needed), so transactions time out after %d ms, also prepared ones. Brokers of"
+                " Kafka 4.4 need unstable.api.versions.enable=true; or remove"
+                " transaction_two_phase_commit_enable",
+                request.transactional_id,
+                version,
+                TWO_PHASE_COMMIT_SINCE,
+                request.timeout_ms,
+            )
 
     def _note_unanswered(self, request: CoordinatorRequest) -> None:
         """The request may have arrived, may arrive later, or never.
@@ -303,7 +332,15 @@ class TransactionProtocol:
             life.fail_for_good(error)
 
     def _with_advice(self, error: KafkaError) -> KafkaError:
-        """Idempotence is the default, so its errors say what it needs and how to turn it off."""
+        """Idempotence is the default, so its errors say what it needs and how to turn it off.
+
+        With two-phase commit, brokers give the same error for a permission and for their own setting.
+        """
+        if self._two_phase_commit and isinstance(error, TransactionalIdAuthorizationFailedError):
+            error.args = (
+                f"{error.args[0]} (with transaction_two_phase_commit_enable, brokers also need"
+                " transaction.two.phase.commit.enable=true, and this user TwoPhaseCommit on the id)",
+            )
         if self._life.transactional_id is None:
             needs = (
                 "an idempotent producer needs Write on a topic, or before Kafka 2.8 IdempotentWrite on the "

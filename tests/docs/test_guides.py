@@ -41,14 +41,18 @@ def logged_messages() -> dict[str, str]:
     return found
 
 
+def pattern_of(quote: str) -> re.Pattern[str]:
+    """The messages that a page quotes, with "..." for what varies."""
+    return re.compile(".*".join(map(re.escape, quote.split("..."))))
+
+
 def test_every_warning_and_error_in_the_log_is_explained() -> None:
     messages = logged_messages()
     assert len(messages) > 30
-    # What the page quotes, with "..." for what varies.
     quotes = [
         quote for quote in re.findall(r"`([^`\n]+)`", TEXTS[DOCS / "guides/operations.md"]) if " " in quote
     ]
-    patterns = [re.compile(".*".join(map(re.escape, quote.split("...")))) for quote in quotes]
+    patterns = [pattern_of(quote) for quote in quotes]
     unexplained = {
         text: name for text, name in messages.items() if not any(each.match(text) for each in patterns)
     }
@@ -60,8 +64,7 @@ def test_every_message_in_the_tables_of_the_log_exists() -> None:
     quotes = re.findall(r"^\| (?:WARNING|ERROR) \| `([^`]+)` \|", page, re.MULTILINE)
     assert len(quotes) > 25
     messages = logged_messages()
-    patterns = {quote: re.compile(".*".join(map(re.escape, quote.split("...")))) for quote in quotes}
-    assert [quote for quote, each in patterns.items() if not any(map(each.match, messages))] == []
+    assert [quote for quote in quotes if not any(map(pattern_of(quote).match, messages))] == []
 
 
 def test_every_class_of_errors_is_explained() -> None:

@@ -292,6 +292,28 @@ def test_a_broker_that_asks_for_a_rebootstrap_gets_one(stage: Stage, cluster: Fa
     assert producer.send().metadata().offset == 1
 
 
+def test_an_address_that_leads_to_another_broker_gets_no_record(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KIP-1242: the broker says so, and the producer bootstraps again until the address is right."""
+    cluster = stage.cluster(2)
+    cluster.move_leader("t", 0, 2)
+    right, wrong = cluster.brokers[2].advertised, cluster.brokers[1].advertised
+    servers = cluster.bootstrap_servers[:1]
+    producer = stage.producer(cluster, bootstrap_servers=servers, metadata_max_age_ms=100)
+    producer.send().metadata()
+    with caplog.at_level(logging.INFO, "kproducer.client"):
+        cluster.brokers[2].advertised = wrong
+        # The client has seen the address; until then, it may still send to the right one.
+        wait_until(lambda: "has moved" in caplog.text)
+        late = producer.send()
+        wait_until(lambda: "is another broker" in caplog.text)
+        assert not late.future.done()
+        cluster.brokers[2].advertised = right
+        assert late.metadata().offset == 1
+    assert {request.broker_id for request in cluster.requests(PRODUCE)} == {2}
+
+
 def test_metadata_that_never_arrives_causes_a_rebootstrap(stage: Stage) -> None:
     """The only known node does not answer; after the trigger time the bootstrap list is used (KIP-1102)."""
     cluster = stage.cluster(2)

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from kproducer import CloseTimeoutError, KafkaError, Outcome, ProducerConfig
+from kproducer import (
+    BootstrapResolutionError,
+    CloseTimeoutError,
+    FatalProducerError,
+    KafkaError,
+    Outcome,
+    ProducerConfig,
+)
 from kproducer.testing.fakebroker import FakeCluster
 from kproducer.transactions.coordinator_session import CoordinatorSession
 from tests.scenarios.conftest import Stage
@@ -108,6 +115,36 @@ def test_a_coordinator_session_continues_with_other_brokers(two: FakeCluster, se
         session.fence(["with-name"], PATIENCE_S)
     finally:
         session.close()
+
+
+def test_names_that_do_not_resolve_in_time_end_the_producer(stage: Stage, service: NameService) -> None:
+    """KIP-909, with a name service that does not answer at all."""
+    producer = stage.producer(
+        stage.cluster(),
+        bootstrap_servers=[f"{SLOW_HOST}:9092"],
+        bootstrap_resolve_timeout_ms=200,
+        max_block_ms=600_000,
+        transactional_id="tx",
+    )
+    with pytest.raises(FatalProducerError, match="bootstrap_resolve_timeout_ms=200"):
+        producer.kafka.init_transactions()
+    for _ in range(2):
+        with pytest.raises(BootstrapResolutionError, match=rf"{SLOW_HOST}:9092.*name service has not"):
+            producer.kafka.partitions_for("t")
+    producer.kafka.close()
+    assert not service.answers.is_set()
+
+
+def test_records_wait_for_a_name_that_resolves_in_time(stage: Stage, service: NameService) -> None:
+    cluster = stage.cluster()
+    producer = stage.producer(
+        cluster,
+        bootstrap_servers=[f"{SLOW_HOST}:{cluster.brokers[1].port}"],
+        bootstrap_resolve_timeout_ms=1000 * int(PATIENCE_S),
+    )
+    assert service.asked.wait(PATIENCE_S)
+    service.answers.set()
+    producer.send().metadata()
 
 
 _HANGING_NAME = """

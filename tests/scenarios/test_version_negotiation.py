@@ -33,7 +33,7 @@ def test_every_metadata_version_finds_the_leader(stage: Stage, version: int) -> 
     assert {r.api_version for r in cluster.requests(METADATA)} == {version}
 
 
-@pytest.mark.parametrize("version", range(0, 5))
+@pytest.mark.parametrize("version", range(0, 6))
 def test_every_api_versions_version_is_understood(stage: Stage, cluster: FakeCluster, version: int) -> None:
     cluster.set_versions(API_VERSIONS, (0, version))
     producer = stage.producer(cluster)
@@ -55,7 +55,7 @@ def test_api_versions_falls_back_on_the_same_connection(
         per_connection.setdefault(request.connection_id, []).append(request.api_version)
     # A refusal in another body than KIP-511's names no range that can be read.
     named = newest if refusal in ("range", "all") else 0
-    assert set(map(tuple, per_connection.values())) == {(4, named)}
+    assert set(map(tuple, per_connection.values())) == {(5, named)}
 
 
 def test_a_broker_that_closes_on_api_versions_is_backed_off_and_named(

@@ -40,6 +40,15 @@ def test_exactly_once_makes_transactional_producers_that_may_take_as_long_as_bro
     assert options.on_uncertain_replay == "fail"
 
 
+def test_two_phase_commit_has_no_timeout():
+    config = parse(**{"kafka.transaction.two.phase.commit.enable": "true"}).producer_config()
+    assert config.transaction_two_phase_commit_enable
+    assert not config.is_set("transaction_timeout_ms")
+    # One of the two has to go, as for every producer.
+    both = {"kafka.transaction.two.phase.commit.enable": "true", "kafka.transaction.timeout.ms": "900000"}
+    assert "kafka.transaction.timeout.ms" in mistake(both)
+
+
 def test_what_the_user_sets_wins():
     options = parse(
         is_stream=True,

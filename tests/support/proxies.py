@@ -29,6 +29,7 @@ class LoopbackProxy:
 
     Attributes:
         targets: the (host, port) that clients asked for, as they wrote it.
+        ports: connections to the first port go to the second instead; may be changed at any time.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class LoopbackProxy:
     ) -> None:
         self.scheme = scheme
         self.targets: list[tuple[str, int]] = []
+        self.ports: dict[int, int] = {}
         self._credentials = credentials
         self._names = dict(names or {})
         self._refuses = refuses
@@ -138,7 +140,8 @@ class LoopbackProxy:
         if self._refuses:
             return None
         try:
-            return self._keep(socket.create_connection((self._names.get(host, host), port), 10))
+            target = self._names.get(host, host), self.ports.get(port, port)
+            return self._keep(socket.create_connection(target, 10))
         except OSError:
             return None
 

@@ -14,6 +14,7 @@ PUBLIC_NAMES = [
     "AuthenticationError",
     "AuthorizationError",
     "BatchRejectedError",
+    "BootstrapResolutionError",
     "BrokerError",
     "BufferExhaustedError",
     "BuildInfo",

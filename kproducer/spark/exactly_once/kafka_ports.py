@@ -29,7 +29,7 @@ from kproducer.errors.broker_errors import (
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
 from kproducer.spark.producer_cache import Lease, ProducerCache
 from kproducer.spark.write_columns import WriteColumns
-from kproducer.spark.write_options import WriteOptions, with_option_names
+from kproducer.spark.write_options import TRANSACTION_TIMEOUT_MS, WriteOptions, with_option_names
 from kproducer.spark.write_summary import WriteSummary
 from kproducer.transactions.coordinator_session import CoordinatorSession, unwrap_cause
 from kproducer.transactions.transaction_arguments import (
@@ -92,7 +92,10 @@ class _KafkaPort:
         config = options.producer_config()
         #: Timeout of one step, which may have to end an earlier transaction first.
         self._step_s = max(config.max_block_ms, config.delivery_timeout_ms) / 1000
-        self._transaction_s = config.transaction_timeout_ms / 1000
+        timeout_ms = config.transaction_timeout_ms
+        if config.transaction_two_phase_commit_enable:
+            timeout_ms = TRANSACTION_TIMEOUT_MS  # they have none; this is how long a commit may take
+        self._transaction_s = timeout_ms / 1000
 
     def __enter__(self) -> Self:
         return self

@@ -56,6 +56,7 @@ class FakeCluster:
 
     Attributes:
         transaction_version: the finalized feature of that name: 2 with KIP-890, 1 or 0 without.
+        two_phase_commit: ``transaction.two.phase.commit.enable`` (KIP-939), for InitProducerId 6.
         sasl: what every listener demands; ``None``: no authentication.
         tls: with the brokers' certificate; ``None``: no encryption.
         coordination: transactions and consumer groups.
@@ -92,6 +93,7 @@ class FakeCluster:
         self.deleted_topics: list[Topic] = []
         self.metadata_errors: dict[str, int] = {}
         self.transaction_version = 2
+        self.two_phase_commit = False
         self.sasl: SaslListener | None = None
         self.tls: ssl.SSLContext | None = None
         self.coordination = Coordination(self, lambda: self.now_ms())

@@ -1,4 +1,4 @@
-"""ApiVersions, versions 0 to 4.
+"""ApiVersions, versions 0 to 5.
 
 Behaviour: lists the offered ranges. An unsupported version gets error 35 in a version 0 body. The
 rest of that body differs between brokers; ``broker.refusal``:
@@ -8,6 +8,8 @@ rest of that body differs between brokers; ``broker.refusal``:
 ``own_version``: the body in the requested version (as librdkafka's mock cluster);
 ``close``: no response, the connection ends, as brokers before 0.10.
 From v3 on, the client's software name and version must match Kafka's pattern; otherwise error 42.
+From v5 on, the request names a cluster and a node, or neither; otherwise error 42. If they are not this
+broker's: error 129, without any range (KIP-1242).
 The response header always has version 0, so that a client can read the response to a version that
 the broker does not support.
 """
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 API_KEY = 18
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
+REBOOTSTRAP_REQUIRED = 129
 _SOFTWARE_SINCE = 3
+_IDENTITY_SINCE = 5
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -36,6 +40,8 @@ def handle(context: RequestContext) -> Any:
     oldest, newest = context.broker.versions.get(API_KEY, (0, -1))
     if not oldest <= version <= newest:
         return _refuse(context)
+    if version >= _IDENTITY_SINCE and (error_code := _identity_error(context)):
+        return ApiVersionsResponse(error_code=error_code)
     response = ApiVersionsResponse(error_code=0, api_keys=_ranges(context))
     if version >= 1:
         response.throttle_time_ms = context.broker.throttle_time_ms
@@ -62,6 +68,18 @@ def handle(context: RequestContext) -> Any:
                 )
             )
     return response
+
+
+def _identity_error(context: RequestContext) -> int:
+    cluster_id, node_id = context.message.cluster_id, context.message.node_id
+    if (cluster_id is None) != (node_id == -1):
+        context.cluster.note_violation(f"{context.logged}: cluster id {cluster_id!r} with node id {node_id}")
+        return INVALID_REQUEST
+    is_right = cluster_id is None or (cluster_id, node_id) == (
+        context.cluster.cluster_id,
+        context.broker.node_id,
+    )
+    return 0 if is_right else REBOOTSTRAP_REQUIRED
 
 
 def _refuse(context: RequestContext) -> Any:

@@ -167,7 +167,7 @@ class KafkaCluster:
         """Start the cluster.
 
         Args:
-            properties: added to the properties of every node.
+            properties: added to the properties of every node; ``${node}`` in a value is its node id.
             listeners: beside the PLAINTEXT one, which stays for test tools and between brokers: name to
                 security protocol, for example ``{"SSL": "SSL", "MTLS": "SSL"}``. Their certificates and
                 SASL settings are ``properties``, for all (``ssl.keystore.type``) or for one listener
@@ -256,7 +256,8 @@ class KafkaCluster:
         properties = broker_properties(
             self.version, address, addresses, str(folder / "data"), zookeeper_port, self._listeners
         )
-        path.write_text(as_text({**properties, **extra}))
+        of_node = {name: value.replace("${node}", str(address.node_id)) for name, value in extra.items()}
+        path.write_text(as_text({**properties, **of_node}))
         return KafkaNode(self, address, path)
 
     def _start(self) -> None:

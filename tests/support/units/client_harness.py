@@ -23,7 +23,7 @@ from tests.support.units.lookups import at_once
 from tests.support.units.mock_selector import MockSelector
 
 NODES = tuple(Node(i, f"host{i}", 9092) for i in range(3))
-ALL_APIS = {0: (0, 13), 3: (0, 13), 18: (0, 4)}
+ALL_APIS = {0: (0, 13), 3: (0, 13), 18: (0, 5)}
 
 
 class NoteTakingUpdater:
@@ -37,12 +37,21 @@ class NoteTakingUpdater:
         self.failures: list[KafkaError | None] = []
         self.successes: list[Any] = []
         self.acceptances = 0
+        self.cluster_id: str | None = None
+        self.bootstrap_error = None
+        self.wrong_brokers: list[str] = []
 
     def attach(self, client: NetworkClient) -> None:
         self.client = client
 
     def fetch_nodes(self) -> Sequence[Node]:
         return self.nodes
+
+    def cluster_id_to_check(self) -> str | None:
+        return self.cluster_id
+
+    def handle_wrong_broker(self, broker: str) -> None:
+        self.wrong_brokers.append(broker)
 
     def is_update_due(self, now_ms: int) -> bool:
         return self.due

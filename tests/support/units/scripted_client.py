@@ -70,6 +70,8 @@ class ScriptedClient:
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
         return self.poll_delay
 
+    bootstrap_error = None
+
     def refusal_by_all(self) -> AuthenticationError | None:
         return next(iter(self.refusals.values())) if self.ready_nodes == set() else None
 

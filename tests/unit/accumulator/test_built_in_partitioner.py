@@ -7,8 +7,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
+from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import IllegalStateError
 from kproducer.kernel import TopicSlots
 from kproducer.records.batch_sizing import TopicCompressionRatio
@@ -76,6 +79,88 @@ def test_slow_brokers_leave_the_rotation_unless_all_are_slow() -> None:
     assert set(draw(partitioner, [1, 2, 1, 2])) == {0, 2}
     partitioner.unavailable_nodes = frozenset({1, 2})
     assert set(draw(partitioner, [1, 2, 1, 2])) == {0, 1, 2, 3}
+
+
+# -- racks (KIP-1123) --------------------------------------------------------------------------------------
+
+RACKS = {1: "a", 2: "b", 3: "a", 4: None}
+
+
+def in_racks(leaders: list[int]) -> MetadataSnapshot:
+    snapshot = make_snapshot(leaders, nodes=4)
+    nodes = {number: node._replace(rack=RACKS[number]) for number, node in snapshot.nodes.items()}
+    return snapshot._replace(nodes=nodes)
+
+
+def make_in_rack(rack: str | None, sizes: dict[int, int] | None = None) -> BuiltInPartitioner:
+    queue_sizes = sizes or {}
+    return BuiltInPartitioner(
+        TOPIC, TopicSlots(), 1000, lambda p: queue_sizes.get(p, 0), rack=rack, random=random.Random(5)
+    )
+
+
+def drawn(partitioner: BuiltInPartitioner, snapshot: MetadataSnapshot, count: int = 400) -> Counter[int]:
+    return Counter(partitioner.next_partition(snapshot) for _ in range(count))
+
+
+def test_partitions_with_a_leader_in_the_rack_are_preferred() -> None:
+    snapshot = in_racks([1, 2, 3, 4, -1])
+    assert set(drawn(make_in_rack("a"), snapshot)) == {0, 2}
+    assert set(drawn(make_in_rack("b"), snapshot)) == {1}
+    assert set(drawn(make_in_rack(None), snapshot)) == {0, 1, 2, 3}
+
+
+def test_without_a_leader_in_the_rack_all_partitions_are_used() -> None:
+    assert set(drawn(make_in_rack("c"), in_racks([1, 2, 3, 4]))) == {0, 1, 2, 3}
+    assert set(drawn(make_in_rack("b"), in_racks([1, -1, 3, 4]))) == {0, 2, 3}
+    assert set(drawn(make_in_rack("a"), in_racks([-1, -1]))) == {0, 1}
+
+
+def test_leaders_that_move_are_followed() -> None:
+    partitioner = make_in_rack("b")
+    assert set(drawn(partitioner, in_racks([1, 2]))) == {1}
+    assert set(drawn(partitioner, in_racks([2, 1]))) == {0}
+
+
+def test_slow_brokers_of_the_rack_are_avoided_and_other_racks_used_if_all_are_slow() -> None:
+    partitioner = make_in_rack("a")
+    snapshot = in_racks([1, 2, 3, 4])
+    partitioner.unavailable_nodes = frozenset({1})
+    assert set(drawn(partitioner, snapshot)) == {2}
+    partitioner.unavailable_nodes = frozenset({1, 3})
+    assert set(drawn(partitioner, snapshot)) == {1, 3}
+
+
+def test_only_queues_in_the_rack_are_compared() -> None:
+    partitioner = make_in_rack("a", {0: 0, 1: 1000, 2: 3})
+    partitioner.queue_size_range = (0, 1000)
+    counts = drawn(partitioner, in_racks([1, 2, 3, 4]), 4000)
+    # Weights are the largest size in the rack + 1 - size: 4 and 1.
+    assert counts[0] / 4000 == pytest.approx(4 / 5, abs=0.03)
+    assert set(counts) == {0, 2}
+
+
+@given(
+    leaders=st.lists(st.integers(-1, 4), min_size=1, max_size=12),
+    rack=st.sampled_from(["a", "b", "c", None]),
+    slow=st.frozensets(st.integers(1, 4)),
+    sizes=st.lists(st.integers(0, 50), min_size=12, max_size=12),
+    seed=st.integers(),
+)
+def test_the_choice_is_always_the_nearest_usable_one(
+    leaders: list[int], rack: str | None, slow: frozenset[int], sizes: list[int], seed: int
+) -> None:
+    partitioner = BuiltInPartitioner(
+        TOPIC, TopicSlots(), 1000, sizes.__getitem__, rack=rack, random=random.Random(seed)
+    )
+    partitioner.unavailable_nodes = slow
+    used = sizes[: len(leaders)]
+    partitioner.queue_size_range = (min(used), max(used)) if min(used) < max(used) else None
+    led = [p for p, leader in enumerate(leaders) if leader > 0]
+    fast = [p for p in led if leaders[p] not in slow]
+    near = [p for p in fast if rack is not None and RACKS[leaders[p]] == rack]
+    allowed = near or fast or led or range(len(leaders))
+    assert {partitioner.next_partition(in_racks(leaders)) for _ in range(20)} <= set(allowed)
 
 
 def test_switches_at_a_full_batch_only_up_to_twice_the_amount() -> None:

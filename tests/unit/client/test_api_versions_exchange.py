@@ -12,7 +12,11 @@ from kproducer_messages import ApiVersionsResponse
 
 from kproducer.client.api_versions import ApiVersionsExchange, sanitized_software_text
 from kproducer.errors import BrokerError, DisconnectedError, RemoteProtocolError
-from kproducer.errors.broker_errors import InvalidRequestError, UnsupportedVersionError
+from kproducer.errors.broker_errors import (
+    InvalidRequestError,
+    RebootstrapRequiredError,
+    UnsupportedVersionError,
+)
 from kproducer.errors.internal_errors import CorrelationIdMismatchError
 from tests.support.units.client_harness import api_versions_response
 
@@ -68,7 +72,7 @@ def test_a_refusal_of_version_0_ends_it_with_both_ranges_named() -> None:
     assert isinstance(error, UnsupportedVersionError)
     assert "b:9092" in str(error)
     assert "5 to 9" in str(error)
-    assert "0 to 4" in str(error)
+    assert "0 to 5" in str(error)
 
 
 def test_a_broker_that_offers_what_it_refuses_is_asked_lower_and_never_twice() -> None:
@@ -113,11 +117,21 @@ def test_a_truncated_answer_without_error_is_a_protocol_error() -> None:
 
 def test_another_error_ends_the_connection_and_the_next_question_is_an_older_one() -> None:
     exchange = ApiVersionsExchange()
-    assert exchange.begin() == 4
+    assert exchange.begin() == 5
     payload = HEADER + api_versions_response({}, error_code=42).encode(0)
     with pytest.raises(InvalidRequestError):
-        exchange.on_answer("b:9092", 4, 7, payload)
+        exchange.on_answer("b:9092", 5, 7, payload)
     assert exchange.begin() == 3
+
+
+def test_a_broker_that_is_not_the_intended_one_is_asked_in_the_same_version_again() -> None:
+    """An older version would skip the check (KIP-1242)."""
+    exchange = ApiVersionsExchange()
+    assert exchange.begin() == 5
+    payload = HEADER + api_versions_response({}, error_code=129).encode(5)
+    with pytest.raises(RebootstrapRequiredError, match=r"b:9092 .*metadata_cluster_check_enable=False"):
+        exchange.on_answer("b:9092", 5, 7, payload)
+    assert exchange.begin() == 5
 
 
 def test_a_broker_that_closes_the_connection_is_asked_lower_at_the_next_one() -> None:
@@ -127,12 +141,12 @@ def test_a_broker_that_closes_the_connection_is_asked_lower_at_the_next_one() ->
     for _ in range(3):
         asked.append(exchange.begin())
         errors.append(exchange.on_connection_lost("b:9092"))
-    assert asked == [4, 3, 0]
+    assert asked == [5, 3, 0]
     assert errors[:2] == [None, None]
     assert isinstance(errors[2], DisconnectedError)
     assert "b:9092" in str(errors[2])
     assert "TLS" in str(errors[2])
-    assert exchange.begin() == 4
+    assert exchange.begin() == 5
 
 
 def test_what_worked_is_remembered_until_a_connect_fails() -> None:
@@ -144,7 +158,7 @@ def test_what_worked_is_remembered_until_a_connect_fails() -> None:
     assert exchange.on_connection_lost("b") is None  # lost later: says nothing about versions
     assert exchange.begin() == 3
     exchange.on_connection_failed()
-    assert exchange.begin() == 4
+    assert exchange.begin() == 5
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,12 @@ from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_updater import MetadataUpdater
 from kproducer.client.network_client import NetworkClient
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import AuthenticationError, DisconnectedError, NetworkError
+from kproducer.errors import (
+    AuthenticationError,
+    BootstrapResolutionError,
+    DisconnectedError,
+    NetworkError,
+)
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.network.host_resolver import ResolvedAddress
@@ -249,6 +254,121 @@ def test_updates_that_fail_for_too_long_lead_back_to_the_bootstrap_servers() -> 
     assert len(asked) >= 3
     assert asked[-1].startswith("-")
     assert world.metadata.snapshot.is_bootstrap
+
+
+# -- names of bootstrap servers (KIP-909) ------------------------------------------------------------------
+
+
+class Names(World):
+    """Names resolve only once ``known`` has them."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.known: set[str] = set()
+
+        def resolve(host: str, port: int) -> list[ResolvedAddress]:
+            if host not in self.known:
+                raise NetworkError(f"could not resolve the host name {host!r}")
+            return [ResolvedAddress(2, (host, port))]
+
+        self.client.connections._begin_lookup = at_once(resolve)
+
+    def let_pass(self, for_ms: int) -> None:
+        end_ms = self.clock.now_ms + for_ms
+        while self.clock.now_ms < end_ms:
+            self.poll()
+            self.answer_versions()
+            self.clock.advance(min(max(self.waited_ms, 1), end_ms - self.clock.now_ms))
+        self.poll()
+
+
+def test_names_that_never_resolve_are_an_error_that_stays() -> None:
+    world = Names(bootstrap_resolve_timeout_ms=5000)
+    world.let_pass(4999)
+    world.metadata.maybe_throw_fatal_error()
+    world.let_pass(1)
+    for _ in range(3):
+        with pytest.raises(BootstrapResolutionError, match=r"boot1:9092, boot2:9092.*5000.*'boot\d'"):
+            world.metadata.await_update(world.metadata.update_version, 0)
+    # It is final, as in Java: names that resolve later change nothing, and nothing is tried any more.
+    world.known.add("boot1")
+    world.let_pass(60_000)
+    assert world.selector.attempts == []
+    assert world.waited_ms == 60_000
+    with pytest.raises(BootstrapResolutionError):
+        world.metadata.maybe_throw_fatal_error()
+    assert world.client.bootstrap_error is not None
+
+
+def test_one_name_that_resolves_in_time_is_enough() -> None:
+    world = Names(bootstrap_resolve_timeout_ms=5000)
+    world.let_pass(4000)
+    world.known.add("boot2")
+    world.update()
+    assert not world.metadata.snapshot.is_bootstrap
+    world.let_pass(20_000)
+    world.metadata.maybe_throw_fatal_error()
+
+
+def test_without_the_setting_names_are_tried_forever() -> None:
+    world = Names()
+    world.let_pass(600_000)
+    world.metadata.maybe_throw_fatal_error()
+    world.known.add("boot2")
+    world.update()
+    assert not world.metadata.snapshot.is_bootstrap
+
+
+def identities(world: World) -> list[tuple[str | None, int]]:
+    asked = [request.message for request in world.selector.requests if request.api_key == 18]
+    return [(each.cluster_id, each.node_id) for each in asked]
+
+
+def test_brokers_whose_cluster_is_known_check_who_they_are() -> None:
+    world = World()
+    world.update()
+    assert set(identities(world)) == {(None, -1)}  # any broker may answer at a bootstrap address
+    world.client.ready(world.metadata.snapshot.nodes[2], world.clock.now_ms)
+    world.poll()
+    assert identities(world)[-1] == ("cluster", 2)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"metadata_cluster_check_enable": False}, {"metadata_recovery_strategy": "none"}], ids=str
+)
+def test_the_check_can_be_turned_off(settings: dict[str, Any]) -> None:
+    world = World(**settings)
+    world.update()
+    world.client.ready(world.metadata.snapshot.nodes[2], world.clock.now_ms)
+    world.poll()
+    assert set(identities(world)) == {(None, -1)}
+
+
+def test_the_wrong_broker_leads_to_a_rebootstrap() -> None:
+    world = World()
+    world.update()
+    world.client.ready(world.metadata.snapshot.nodes[2], world.clock.now_ms)
+    world.poll()
+    asked = world.selector.requests[-1]
+    assert asked.api_key == 18
+    world.selector.respond(asked, api_versions_response({}, error_code=129))
+    world.poll()
+    assert world.metadata.snapshot.is_bootstrap
+    assert not world.client.connections.get("2").is_connected  # type: ignore[union-attr]
+    world.update()
+    assert not world.metadata.snapshot.is_bootstrap
+
+
+def test_the_wrong_broker_is_an_error_without_recovery() -> None:
+    """A broker that refuses although it was not asked to check: the connection ends, and nothing else."""
+    world = World(metadata_recovery_strategy="none")
+    world.update()
+    world.client.ready(world.metadata.snapshot.nodes[2], world.clock.now_ms)
+    world.poll()
+    world.selector.respond(world.selector.requests[-1], api_versions_response({}, error_code=129))
+    world.poll()
+    assert not world.metadata.snapshot.is_bootstrap
+    assert "REBOOTSTRAP_REQUIRED" in str(world.client.last_error(2))
 
 
 def test_a_broker_may_ask_for_a_rebootstrap() -> None:

@@ -357,8 +357,8 @@ def test_versions_really_used_are_told_by_node() -> None:
     harness.request(node=NODES[1])
     harness.request(metadata_builder(), node=NODES[0])
     assert harness.client.negotiated_versions() == {
-        0: {ApiKey.API_VERSIONS: 4, ApiKey.METADATA: 13},
-        1: {ApiKey.API_VERSIONS: 4, ApiKey.PRODUCE: 7},
+        0: {ApiKey.API_VERSIONS: 5, ApiKey.METADATA: 13},
+        1: {ApiKey.API_VERSIONS: 5, ApiKey.PRODUCE: 7},
     }
 
 

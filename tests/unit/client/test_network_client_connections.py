@@ -48,7 +48,7 @@ def test_every_new_connection_is_asked_for_versions_before_anything_else() -> No
     harness = Harness()
     harness.connect()
     question = harness.selector.last_request()
-    assert (question.api_key, question.version) == (18, 4)
+    assert (question.api_key, question.version) == (18, 5)
     assert question.message.client_software_name == "kproducer"
     assert question.message.client_software_version
     assert not harness.client.ready(NODE, harness.clock.now_ms)
@@ -92,7 +92,7 @@ def test_a_broker_that_closes_on_our_question_is_asked_lower_on_the_next_connect
         if asked[-1] > 0:
             harness.selector.break_connection(ID)
             harness.poll()
-    assert asked == [4, 3, 0]
+    assert asked == [5, 3, 0]
     harness.selector.respond(harness.selector.last_request(), api_versions_response(ALL_APIS))
     harness.poll()
     assert harness.client.ready(NODE, harness.clock.now_ms)

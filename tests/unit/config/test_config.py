@@ -328,14 +328,13 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, ne
         ("bootstrap_servers", "did you mean bootstrap.servers?"),
         ("queue.buffering.max.messages", "buffer_memory"),
         ("stats_cb", "metrics()"),
-        ("client.rack", "by rack"),
         ("session.timeout.ms", "a consumer setting"),
         ("enable_metrics_push", "pushes no metrics"),
         ("allow.auto.create.topics", "of the brokers"),
         ("transaction.id", "did you mean transactional.id?"),
         ("ssl.ca.location", "did you mean ssl.cafile?"),
-        ("sasl.kerberos.kinit.cmd", "not supported; docs/security.md"),
-        ("sasl.login.class", "not supported; docs/security.md"),
+        ("sasl.kerberos.kinit.cmd", "from the ticket cache"),
+        ("sasl.login.class", "sasl_oauth_token_provider"),
         ("zzz", "no setting has a similar name"),
     ],
 )
@@ -483,3 +482,36 @@ def test_every_local_variable_of_a_failed_constructor_has_a_repr(settings):
         KafkaProducer(**{"bootstrap_servers": SERVERS, **settings})
     for frame, _ in traceback.walk_tb(caught.tb):
         assert all(map(repr, frame.f_locals.values()))
+
+
+# -- settings of Kafka 4.4 -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rack", ["", "  "])
+def test_rack_awareness_needs_a_rack(rack: str) -> None:
+    with pytest.raises(ConfigError, match=r"client_rack: expected the rack .*remove partitioner_rack_aware"):
+        ProducerConfig(bootstrap_servers=SERVERS, client_rack=rack, partitioner_rack_aware=True)
+    ProducerConfig(bootstrap_servers=SERVERS, client_rack="a", partitioner_rack_aware=True)
+    ProducerConfig(bootstrap_servers=SERVERS, client_rack=rack)
+
+
+def test_two_phase_commit_and_a_timeout_exclude_each_other() -> None:
+    settings = {"bootstrap_servers": SERVERS, "transaction_two_phase_commit_enable": True}
+    with pytest.raises(ConfigError, match="transaction_timeout_ms: expected no value"):
+        ProducerConfig(**settings, transaction_timeout_ms=1000)
+    ProducerConfig(**settings)
+
+
+@pytest.mark.parametrize("given", ["full", "FULL", "incremental", "Incremental"])
+def test_both_strategies_of_allocation_are_accepted_with_every_codec(given: str) -> None:
+    """Java refuses incremental with compression, which is no obstacle here."""
+    settings = {"buffer.memory.allocation.strategy": given, "compression.type": "zstd", "batch.size": "16"}
+    config = ProducerConfig.from_dotted({"bootstrap.servers": SERVERS, **settings})
+    assert config.buffer_memory_allocation_strategy == given.lower()
+
+
+def test_another_strategy_of_allocation_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"buffer\.memory\.allocation\.strategy|buffer_memory_allocation"):
+        ProducerConfig.from_dotted(
+            {"bootstrap.servers": SERVERS, "buffer.memory.allocation.strategy": "chunked"}
+        )

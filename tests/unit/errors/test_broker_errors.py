@@ -12,7 +12,7 @@ import pytest
 from kproducer import errors
 from kproducer.errors import broker_errors
 
-NEWEST_CODE = 133
+NEWEST_CODE = 136
 
 # Java's classes below InvalidMetadataException, and those below RetriableException only.
 JAVA_INVALID_METADATA = {3, 5, 6, 9, 13, 56, 72, 74, 80, 83, 84, 100, 103}
@@ -82,7 +82,7 @@ def test_errors_that_always_mean_the_same_for_a_transaction_say_so_by_their_base
     )
 
 
-@pytest.mark.parametrize("code", [134, 999, 32767, -2, -195])
+@pytest.mark.parametrize("code", [137, 999, 32767, -2, -195])
 def test_unknown_code_gives_an_error_that_keeps_the_number(code: int) -> None:
     error = broker_errors.error_for_code(code, "from the future")
     assert isinstance(error, broker_errors.UnknownServerError)

@@ -44,7 +44,7 @@ def test_the_state_says_what_the_whole_history_says(ends: list[AttemptEnd]) -> N
         (46, AttemptEnd.DUPLICATE),
         (59, AttemptEnd.UNKNOWN_PRODUCER_ID),
         # DelayedProduce: the leader has appended and waits for replicas.
-        *((code, AttemptEnd.MAYBE_APPENDED) for code in (-1, 3, 6, 7, 13, 20, 56, 134, 32767)),
+        *((code, AttemptEnd.MAYBE_APPENDED) for code in (-1, 3, 6, 7, 13, 20, 56, 137, 32767)),
         # ReplicaManager.appendRecords: before the append.
         *((code, AttemptEnd.REJECTED) for code in (2, 5, 10, 17, 19, 21, 29, 32, 47, 48, 76, 87, 100, 120)),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproducer.errors import AuthenticationError
+from kproducer.errors import AuthenticationError, BootstrapResolutionError, FatalProducerError
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.transactions.coordinator_link import CoordinatorLink
 from kproducer.transactions.transaction_manager import TransactionManager
@@ -18,6 +18,8 @@ ERROR = AuthenticationError("wrong password")
 
 class RefusedClient:
     """A client whose brokers refuse; ``node`` is what it would ask."""
+
+    bootstrap_error: BootstrapResolutionError | None = None
 
     def __init__(self, node: Node | None) -> None:
         self.node = node
@@ -73,3 +75,15 @@ def test_an_idempotent_producer_goes_on_asking() -> None:
     link = CoordinatorLink(manager.protocol, RefusedClient(NODE), ManualClock())  # type: ignore[arg-type]
     link.step(0)
     assert manager.lifecycle.state is TransactionState.INITIALIZING
+
+
+def test_names_that_were_not_resolved_in_time_end_the_producer() -> None:
+    """There will never be a broker (KIP-909), so an initialization must not wait for one."""
+    manager = TransactionManager("tx")
+    client = RefusedClient(NODE)
+    client.bootstrap_error = BootstrapResolutionError("no name could be resolved")
+    operation = manager.lifecycle.begin_initialize()
+    CoordinatorLink(manager.protocol, client, ManualClock()).step(0)  # type: ignore[arg-type]
+    assert operation.has_ended
+    assert isinstance(operation.error, FatalProducerError)
+    assert "no name could be resolved" in str(operation.error)
