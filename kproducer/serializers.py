@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from kproducer.errors import ConfigError, SerializationError
+from kproducer.errors import ConfigError, SchemaRegistryError, SerializationError
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -30,6 +30,29 @@ class TopicSerializer(Protocol):
             headers: a list of the record's headers; headers that are appended to it are sent.
             value: the key or value; never ``None``.
         """
+
+
+@runtime_checkable
+class FieldAwareSerializer(TopicSerializer, Protocol):
+    """A serializer that writes keys and values differently, such as one that uses a schema registry."""
+
+    def for_field(self, field: str) -> TopicSerializer:
+        """The serializer that a producer uses. Called once per setting of each producer.
+
+        Args:
+            field: ``key`` for ``key_serializer``, ``value`` for ``value_serializer``.
+        """
+
+
+@runtime_checkable
+class PreparableSerializer(Protocol):
+    """A serializer that may block with the first record of a topic, and can do that work earlier."""
+
+    def is_prepared(self, topic: str) -> bool:
+        """Whether ``serialize`` would not block now. Does not block."""
+
+    def prepare(self, topic: str) -> None:
+        """Do what ``serialize`` would block for. Blocks; raises as ``serialize``."""
 
 
 #: Accepted by ``key_serializer`` and ``value_serializer``, besides the names in ``SERIALIZER_NAMES``.
@@ -221,17 +244,27 @@ def resolve_serializer(setting: str, given: object) -> Serializer | None:
     )
 
 
+def serializer_for_field(field: str, serializer: Serializer | None) -> Serializer | None:
+    """The serializer of keys or of values, if one object writes both.
+
+    Args:
+        field: ``key`` or ``value``.
+        serializer: a result of ``resolve_serializer``.
+    """
+    return serializer.for_field(field) if isinstance(serializer, FieldAwareSerializer) else serializer
+
+
 def serialize_function(role: str, serializer: Serializer | None) -> SerializeFunction:
     """The function that the producer calls for a serializer.
 
     Args:
         role: ``key`` or ``value``, for the error's text.
-        serializer: a result of ``resolve_serializer``; ``None`` for the default, which accepts bytes-like
+        serializer: a result of ``serializer_for_field``; ``None`` for the default, which accepts bytes-like
             objects, and ``str`` as UTF-8.
 
     Returns:
         A function (topic, headers, value) to bytes. It turns every error into a ``SerializationError`` that
-        names the topic, the role and the type of the value.
+        names the topic, the role and the type of the value; a ``SchemaRegistryError`` stays one.
     """
     if serializer is None:
         return _default_function(role)
@@ -248,10 +281,13 @@ def serialize_function(role: str, serializer: Serializer | None) -> SerializeFun
             data = call(topic, headers, value)
         except Exception as error:
             # Code of the application may raise anything. KeyboardInterrupt and SystemExit pass.
-            raise SerializationError(
+            text = (
                 f"cannot serialize the {role} ({_type_name(value)}) for topic {topic!r}: "
                 f"{error if isinstance(error, SerializationError) else repr(error)}"
-            ) from error
+            )
+            if isinstance(error, SchemaRegistryError):
+                raise error.with_text(text) from error
+            raise SerializationError(text) from error
         if data is None or data.__class__ is bytes:
             return data
         if isinstance(data, (bytes, bytearray, memoryview)):

@@ -3,6 +3,7 @@
     KafkaError
     |-- ConfigError                  fix the setting (raised before anything starts)
     |-- SerializationError           fix the record
+    |   `-- SchemaRegistryError      ... or what the schema registry says
     |-- InvalidArgumentError         fix the call
     |-- RecordTooLargeError          make the record smaller, or raise the limit in the message
     |-- IllegalStateError            fix the calling code
@@ -117,6 +118,41 @@ class ConfigError(KafkaError, ValueError):
 
 class SerializationError(KafkaError, ValueError):
     """A key, value or header could not be serialized."""
+
+
+class SchemaRegistryError(SerializationError):
+    """A schema registry could not be reached, or refused a request; the record was not sent.
+
+    Attributes:
+        url: the base URL, without credentials.
+        http_status_code: of the response; -1 if there was none.
+        error_code: the registry's code, for example 40401; -1 if there was none.
+        error_message: the registry's text as received, or empty.
+        is_temporary: the same call may succeed later: no response, or one of a registry in trouble.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        url: str = "",
+        http_status_code: int = -1,
+        error_code: int = -1,
+        error_message: str = "",
+        is_temporary: bool = False,
+    ) -> None:
+        super().__init__(text)
+        self.url = url
+        self.http_status_code = http_status_code
+        self.error_code = error_code
+        self.error_message = error_message
+        self.is_temporary = is_temporary
+
+    def with_text(self, text: str) -> Self:
+        """The same error with another text."""
+        other = self.copy()
+        other.args = (text,)
+        return other
 
 
 class InvalidArgumentError(KafkaError, ValueError):

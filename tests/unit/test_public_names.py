@@ -57,6 +57,7 @@ PUBLIC_NAMES = [
     "RequestTimeoutError",
     "ResultTimeoutError",
     "RetriableError",
+    "SchemaRegistryError",
     "SendManyError",
     "SendManyResult",
     "SerializationError",
