@@ -20,10 +20,12 @@ with KafkaProducer("localhost:1"):
     "unneeded",
     [
         "attr",
+        "httpx",
         "json",
         "kproducer.client.authentication",
         "kproducer.config.properties_file",
         "kproducer.config.proxy_url",
+        "kproducer.schema_registry",
         "kproducer.security",
         "ssl",
     ],

@@ -1,0 +1,177 @@
+"""AvroSerializer: records in Avro, with the schema's id.
+
+Values are what fastavro takes. ``avro_encoder`` writes the usual ones, fastavro all others. Source: Avro
+specification 1.12; Confluent Schema Registry, "Wire format".
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kproducer.errors import ConfigError, SerializationError
+from kproducer.schema_registry.avro_encoder import compile_encoder
+from kproducer.schema_registry.client import SchemaRegistryClient
+from kproducer.schema_registry.registry_serializer import (
+    Registration,
+    RegistrySerializer,
+    ToDict,
+    checked_conf,
+)
+from kproducer.schema_registry.schemas import Schema
+
+_SETTINGS = {"validate.strict": False, "validate.strict.allow.default": False}
+
+
+class AvroSerializer(RegistrySerializer):
+    """Writes values in Avro, with the schema's id. For ``key_serializer`` and ``value_serializer``.
+
+    Args:
+        schema_registry_client: the registry.
+        schema_str: the schema as JSON, or a ``Schema`` if it refers to others. May be left out with
+            ``use.latest.version``, ``use.latest.with.metadata`` and ``use.schema.id``.
+        to_dict: function of (value, ctx) that returns what fastavro takes: a dictionary for a record.
+        conf: settings; the guide ``docs/guides/schema-registry.md`` lists them.
+
+    Raises:
+        ConfigError: a setting is wrong, or fastavro is not installed.
+    """
+
+    def __init__(
+        self,
+        schema_registry_client: SchemaRegistryClient,
+        schema_str: str | Schema | None = None,
+        to_dict: ToDict | None = None,
+        conf: Mapping[str, Any] | None = None,
+    ) -> None:
+        try:
+            import fastavro  # noqa: F401
+        except ImportError as error:
+            raise ConfigError(
+                "AvroSerializer needs the package fastavro: pip install 'kproducer[avro]'"
+            ) from error
+        self._arguments = (schema_registry_client, schema_str, to_dict, conf)
+        checked = checked_conf("AvroSerializer", conf, _SETTINGS)
+        super().__init__(
+            _AvroFormat(schema_str, schema_registry_client, checked), schema_registry_client, checked, to_dict
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self._arguments
+
+
+class _AvroFormat:
+    """See ``SchemaFormat``."""
+
+    schema_type = "AVRO"
+    fmt: str | None = None
+
+    def __init__(
+        self, given: str | Schema | None, client: SchemaRegistryClient, conf: Mapping[str, Any]
+    ) -> None:
+        if given is not None and not isinstance(given, (str, Schema)):
+            raise ConfigError(
+                f"AvroSerializer: schema_str: expected JSON or a Schema, got {type(given).__name__}"
+            )
+        self._schema = Schema(_with_quotes(given)) if isinstance(given, str) else given
+        self._client = client
+        self._strict: bool = conf["validate.strict"]
+        self._strict_allow_default: bool = conf["validate.strict.allow.default"]
+        self.record_name: str | None = None
+        if self._schema is not None:
+            try:
+                self.record_name = _name_of(json.loads(self._schema.schema_str))
+            except ValueError as error:
+                raise ConfigError(f"AvroSerializer: schema_str is not JSON: {error}") from error
+            if not self._schema.references:
+                self._parsed(self._schema)  # a mistake in it shows now
+
+    def own_schema(self, registration: Registration) -> Schema | None:
+        return self._schema
+
+    def message_indexes(self, schema: Schema) -> Sequence[int]:
+        return ()
+
+    def encoder(self, schema: Schema, prefix: bytes) -> Callable[[Any], bytes]:
+        from fastavro import schemaless_writer
+
+        parsed, named_schemas = self._parsed(schema)
+        if parsed == "bytes" or (isinstance(parsed, dict) and parsed == {"type": "bytes"}):
+            # As Java's serializer: a schema that is only bytes is written without a length.
+            return lambda value: prefix + bytes(value)
+        strict, strict_allow_default = self._strict, self._strict_allow_default
+
+        def with_fastavro(value: Any) -> bytes:
+            buffer = io.BytesIO()
+            buffer.write(prefix)
+            try:
+                schemaless_writer(
+                    buffer, parsed, value, strict=strict, strict_allow_default=strict_allow_default
+                )
+            except Exception as error:
+                # fastavro raises errors of many classes, and its own code for values of the application.
+                raise SerializationError(
+                    f"the value does not fit the Avro schema: {type(error).__name__}: {error}"
+                ) from error
+            return buffer.getvalue()
+
+        if strict_allow_default:
+            return with_fastavro
+        return compile_encoder(parsed, named_schemas, prefix, strict, with_fastavro)
+
+    def _parsed(self, schema: Schema) -> tuple[Any, dict[str, Any]]:
+        """The schema as fastavro wants it, and the named types in it and in its references."""
+        from fastavro import parse_schema
+
+        named_schemas: dict[str, Any] = {}
+        try:
+            self._parse_references(schema, named_schemas, set())
+            parsed = parse_schema(json.loads(schema.schema_str), named_schemas)
+        except SerializationError:
+            raise
+        except Exception as error:
+            # fastavro raises errors of many classes for schemas that are not valid.
+            raise SerializationError(
+                f"the Avro schema is not valid: {type(error).__name__}: {error}"
+            ) from error
+        if isinstance(parsed, list):
+            # A union has no place for named types: put their definitions in it.
+            parsed = [named_schemas.get(each, each) if isinstance(each, str) else each for each in parsed]
+        elif isinstance(parsed, str):
+            parsed = named_schemas.get(parsed, parsed)
+        return parsed, named_schemas
+
+    def _parse_references(
+        self, schema: Schema, named_schemas: dict[str, Any], seen: set[tuple[str, int]]
+    ) -> None:
+        from fastavro import parse_schema
+
+        for reference in schema.references:
+            place = reference.subject, reference.version
+            if place not in seen:
+                seen.add(place)
+                other = self._client.get_version(*place, deleted=True).schema
+                self._parse_references(other, named_schemas, seen)
+                parse_schema(json.loads(other.schema_str), named_schemas)
+
+
+def _with_quotes(schema: str) -> str:
+    """The name of a primitive type as JSON: ``string`` as ``"string"``."""
+    text = schema.strip()
+    return json.dumps(text) if text.isidentifier() else schema
+
+
+def _name_of(schema: Any) -> str | None:
+    """The full name of a record, or the name of a primitive type; ``None`` for unions."""
+    if isinstance(schema, str):
+        return schema
+    if not isinstance(schema, dict):
+        return None
+    name = schema.get("name")
+    if not name:
+        kind = schema.get("type")
+        return kind if isinstance(kind, str) else None
+    namespace = schema.get("namespace")
+    return f"{namespace}.{name}" if namespace and "." not in name else str(name)

@@ -1,0 +1,356 @@
+"""SchemaRegistryClient: what a producer needs of a schema registry's API, with a cache.
+
+Method names and arguments are those of confluent-kafka's client.
+Source: Confluent Schema Registry API reference.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kproducer.errors import SchemaRegistryError
+from kproducer.schema_registry import forked_children
+from kproducer.schema_registry.client_settings import ClientSettings
+from kproducer.schema_registry.connection import RegistryConnection, quoted
+from kproducer.schema_registry.schemas import Association, RegisteredSchema, Schema
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_Value = TypeVar("_Value")
+
+
+class SchemaRegistryClient:
+    """A client of a schema registry. Thread-safe; usable in a forked child.
+
+    Answers that cannot change (schemas by id, registrations) are kept; the latest version of a subject is
+    kept for ``cache.latest.ttl.sec``. Each call that needs the registry blocks for at most ``max.block.ms``.
+
+    Args:
+        conf: settings with the names that confluent-kafka uses; ``url`` is required.
+            The guide ``docs/guides/schema-registry.md`` lists them.
+
+    Raises:
+        ConfigError: a setting is wrong, or httpx is not installed.
+    """
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        # Fixed after construction.
+        self._settings = ClientSettings.from_conf(conf)
+        self._conf = dict(conf)
+        self._connection = RegistryConnection(self._settings)
+        # Has its own lock.
+        self._cache: _BoundedCache[Any] = _BoundedCache(self._settings.cache_capacity)
+        forked_children.register(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # In another process: a client with the same settings, and connections of its own.
+        return type(self), (self._conf,)
+
+    def __repr__(self) -> str:
+        return f"SchemaRegistryClient({', '.join(self._settings.urls)})"
+
+    @property
+    def max_block_ms(self) -> float:
+        """The longest time that a call takes, in milliseconds."""
+        return self._settings.max_block_ms
+
+    @property
+    def latest_ttl_s(self) -> float | None:
+        """How long the latest version of a subject is used, in seconds; ``None``: for ever."""
+        return self._settings.latest_ttl_s
+
+    def close(self) -> None:
+        """Close the connections. Calls that need the registry raise from then on."""
+        self._connection.close()
+
+    def register_schema(self, subject_name: str, schema: Schema, normalize_schemas: bool = False) -> int:
+        """Register a schema under a subject, or find it there.
+
+        Args:
+            subject_name: the subject.
+            schema: the schema.
+            normalize_schemas: the registry brings the schema into a standard form first.
+
+        Returns:
+            The schema's id.
+
+        Raises:
+            SchemaRegistryError: the schema is not valid or not compatible (409, 422), or see ``get_schema``.
+        """
+        schema_id = self.register_schema_full_response(subject_name, schema, normalize_schemas).schema_id
+        assert schema_id is not None  # every registry sends it
+        return schema_id
+
+    def register_schema_full_response(
+        self, subject_name: str, schema: Schema, normalize_schemas: bool = False
+    ) -> RegisteredSchema:
+        """Like ``register_schema``, with all that the registry says."""
+        return self._cached(
+            ("register", subject_name, schema, normalize_schemas),
+            "POST",
+            f"subjects/{quoted(subject_name)}/versions",
+            lambda answer: _registered(answer, subject_name, schema),
+            {"normalize": normalize_schemas},
+            schema.to_dict(),
+        )
+
+    def lookup_schema(
+        self, subject_name: str, schema: Schema, normalize_schemas: bool = False, deleted: bool = False
+    ) -> RegisteredSchema:
+        """Find a schema under a subject, without registering it.
+
+        Args:
+            subject_name: the subject.
+            schema: the schema.
+            normalize_schemas: the registry brings the schema into a standard form first.
+            deleted: versions that were deleted count, too.
+
+        Raises:
+            SchemaRegistryError: it is not registered there (404), or see ``get_schema``.
+        """
+        return self._cached(
+            ("lookup", subject_name, schema, normalize_schemas, deleted),
+            "POST",
+            f"subjects/{quoted(subject_name)}",
+            lambda answer: _registered(answer, subject_name, schema),
+            {"normalize": normalize_schemas, "deleted": deleted},
+            schema.to_dict(),
+        )
+
+    def get_schema(self, schema_id: int, subject_name: str | None = None, fmt: str | None = None) -> Schema:
+        """The schema with an id.
+
+        Args:
+            schema_id: its number.
+            subject_name: the subject that it was found under, for registries with contexts.
+            fmt: ``serialized`` for a Protobuf schema as ``FileDescriptorProto`` in base64.
+
+        Raises:
+            SchemaRegistryError: the registry does not know it (404), refuses, or is not reachable.
+        """
+        return self.get_registered_schema(schema_id, subject_name, fmt).schema
+
+    def get_registered_schema(
+        self, schema_id: int, subject_name: str | None = None, fmt: str | None = None
+    ) -> RegisteredSchema:
+        """Like ``get_schema``, with the GUID."""
+        return self._cached(
+            ("id", schema_id, subject_name, fmt),
+            "GET",
+            f"schemas/ids/{schema_id}",
+            lambda answer: _registered({"id": schema_id, **answer}, subject_name, None),
+            {**({"subject": subject_name} if subject_name else {}), **_format(fmt)},
+        )
+
+    def get_schema_by_guid(self, guid: str, fmt: str | None = None) -> Schema:
+        """The schema with a GUID. Raises as ``get_schema``."""
+        return self._cached(
+            ("guid", guid, fmt), "GET", f"schemas/guids/{quoted(guid)}", Schema.from_dict, _format(fmt)
+        )
+
+    def get_latest_version(self, subject_name: str, fmt: str | None = None) -> RegisteredSchema:
+        """The latest version under a subject. Raises as ``get_schema``."""
+        return self._cached(
+            ("latest", subject_name, fmt),
+            "GET",
+            f"subjects/{quoted(subject_name)}/versions/latest",
+            lambda answer: _registered(answer, subject_name, None),
+            _format(fmt),
+            ttl_s=self._settings.latest_ttl_s,
+        )
+
+    def get_latest_with_metadata(
+        self, subject_name: str, metadata: Mapping[str, str], deleted: bool = False, fmt: str | None = None
+    ) -> RegisteredSchema:
+        """The latest version under a subject with these properties. Raises as ``get_schema``."""
+        return self._cached(
+            ("metadata", subject_name, tuple(sorted(metadata.items())), deleted, fmt),
+            "GET",
+            f"subjects/{quoted(subject_name)}/metadata",
+            lambda answer: _registered(answer, subject_name, None),
+            {"key": list(metadata), "value": list(metadata.values()), "deleted": deleted, **_format(fmt)},
+            ttl_s=self._settings.latest_ttl_s,
+        )
+
+    def get_version(
+        self, subject_name: str, version: int, deleted: bool = False, fmt: str | None = None
+    ) -> RegisteredSchema:
+        """One version under a subject. Raises as ``get_schema``."""
+        return self._cached(
+            ("version", subject_name, version, deleted, fmt),
+            "GET",
+            f"subjects/{quoted(subject_name)}/versions/{version}",
+            lambda answer: _registered(answer, subject_name, None),
+            {"deleted": deleted, **_format(fmt)},
+        )
+
+    def get_subjects(self) -> list[str]:
+        """All subjects. Raises as ``get_schema``."""
+        return list(self._request("GET", "subjects", list))
+
+    def get_versions(self, subject_name: str) -> list[int]:
+        """The versions under a subject. Raises as ``get_schema``."""
+        return list(self._request("GET", f"subjects/{quoted(subject_name)}/versions", list))
+
+    def set_compatibility(self, subject_name: str | None = None, level: str = "BACKWARD") -> str:
+        """Set which changes of schemas a subject allows; ``None``: all subjects without a level of their own.
+
+        Args:
+            subject_name: the subject.
+            level: ``NONE``, ``BACKWARD``, ``FORWARD``, ``FULL``, or one of these with ``_TRANSITIVE``.
+
+        Returns:
+            The level.
+
+        Raises:
+            SchemaRegistryError: see ``get_schema``.
+        """
+        path = f"config/{quoted(subject_name)}" if subject_name else "config"
+        return str(
+            self._request("PUT", path, lambda answer: answer["compatibility"], body={"compatibility": level})
+        )
+
+    def test_compatibility(self, subject_name: str, schema: Schema, version: int | str = "latest") -> bool:
+        """Whether a schema is compatible with a version under a subject. Raises as ``get_schema``."""
+        path = f"compatibility/subjects/{quoted(subject_name)}/versions/{version}"
+        return bool(
+            self._request("POST", path, lambda answer: answer["is_compatible"], body=schema.to_dict())
+        )
+
+    def get_associations_by_resource_name(
+        self,
+        resource_name: str,
+        resource_namespace: str = "-",
+        resource_type: str = "topic",
+        association_types: list[str] | None = None,
+    ) -> list[Association]:
+        """The subjects that are associated with a topic. Raises as ``get_schema``.
+
+        Args:
+            resource_name: the topic.
+            resource_namespace: the id of the Kafka cluster; ``-`` for any.
+            resource_type: always ``topic`` today.
+            association_types: ``key``, ``value`` or both.
+        """
+        query: dict[str, Any] = {"resourceType": resource_type}
+        if association_types is not None:
+            query["associationType"] = association_types
+        path = f"associations/resources/{quoted(resource_namespace)}/{quoted(resource_name)}"
+        return self._request(
+            "GET",
+            path,
+            lambda answer: [
+                Association(
+                    each["subject"],
+                    each["resourceName"],
+                    each["resourceNamespace"],
+                    each["associationType"],
+                )
+                for each in answer
+            ],
+            query,
+        )
+
+    def clear_caches(self) -> None:
+        """Forget all answers."""
+        self._cache.clear()
+
+    def _cached(
+        self,
+        key: tuple[Any, ...],
+        method: str,
+        path: str,
+        convert: Callable[[Any], _Value],
+        query: Mapping[str, Any] | None = None,
+        body: object = None,
+        ttl_s: float | None = None,
+    ) -> _Value:
+        found: _Value | None = self._cache.get(key)
+        if found is None:
+            found = self._request(method, path, convert, query, body)
+            self._cache.put(key, found, ttl_s)
+        return found
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        convert: Callable[[Any], _Value],
+        query: Mapping[str, Any] | None = None,
+        body: object = None,
+    ) -> _Value:
+        answer = self._connection.request(method, path, query, body)
+        try:
+            return convert(answer)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            url = self._settings.urls[0]
+            raise SchemaRegistryError(
+                f"{method} {url}/{path}: the response is not what a schema registry sends "
+                f"({type(error).__name__}); check that the url is that of a schema registry",
+                url=url,
+            ) from error
+
+    def after_fork_in_child(self) -> None:
+        """Called in a forked child: locks and sockets belong to the parent. Must not lock."""
+        self._connection.after_fork_in_child()
+        self._cache.after_fork_in_child()
+
+
+def _registered(answer: Mapping[str, Any], subject: str | None, given: Schema | None) -> RegisteredSchema:
+    """From the registry's JSON, which after a registration may have nothing but an id."""
+    schema = Schema.from_dict(answer) if given is None or "schema" in answer else given
+    return RegisteredSchema(
+        answer.get("subject") or subject, answer.get("version"), int(answer["id"]), answer.get("guid"), schema
+    )
+
+
+def _format(fmt: str | None) -> dict[str, str]:
+    return {} if fmt is None else {"format": fmt}
+
+
+class _BoundedCache(Generic[_Value]):
+    """The values that were used last. Thread-safe."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        # Guarded by _lock, which a signal handler may take again. A value, and when it ends (monotonic s).
+        self._lock = threading.RLock()
+        self._values: OrderedDict[tuple[Any, ...], tuple[_Value, float]] = OrderedDict()
+
+    def get(self, key: tuple[Any, ...]) -> _Value | None:
+        with self._lock:
+            found = self._values.get(key)
+            if found is None or time.monotonic() >= found[1]:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def put(self, key: tuple[Any, ...], value: _Value, ttl_s: float | None) -> None:
+        with self._lock:
+            self._values[key] = value, float("inf") if ttl_s is None else time.monotonic() + ttl_s
+            self._values.move_to_end(key)
+            if len(self._values) > self._capacity:
+                self._values.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+
+    def after_fork_in_child(self) -> None:
+        # A thread of the parent may have been in the middle of a change.
+        self._lock = threading.RLock()
+        self._values = OrderedDict()

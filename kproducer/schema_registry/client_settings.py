@@ -1,0 +1,246 @@
+"""Settings of a schema registry client, with the names that confluent-kafka uses."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import attrs
+
+from kproducer.errors import ConfigError
+
+_BEARER_SOURCES = ("STATIC_TOKEN", "CUSTOM")
+_KNOWN = (
+    "url",
+    "ssl.ca.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.certificate.location",
+    "basic.auth.user.info",
+    "bearer.auth.credentials.source",
+    "bearer.auth.token",
+    "bearer.auth.logical.cluster",
+    "bearer.auth.identity.pool.id",
+    "bearer.auth.custom.provider.function",
+    "bearer.auth.custom.provider.config",
+    "proxy",
+    "timeout",
+    "max.block.ms",
+    "max.retries",
+    "retries.wait.ms",
+    "retries.max.wait.ms",
+    "cache.capacity",
+    "cache.latest.ttl.sec",
+)
+
+#: From nothing to the header fields of a request.
+HeaderSource = Callable[[], Mapping[str, str]]
+
+
+@attrs.frozen
+class ClientSettings:
+    """The settings of a ``SchemaRegistryClient``, checked.
+
+    Attributes:
+        urls: base URLs without credentials, in the order of use.
+        basic_auth: user and password, or ``None``.
+        bearer_headers: called for each request; ``None`` without bearer authentication.
+        ssl_context: for https; ``None`` if no URL is https.
+        proxy: URL of an HTTP proxy, or ``None``.
+        request_timeout_s: limit for each step of one HTTP request.
+        max_block_ms: limit for a call with all its attempts.
+        max_retries: attempts after the first one, for each URL.
+        retry_wait_ms, retry_max_wait_ms: first and longest wait between attempts.
+        cache_capacity: schemas that are kept.
+        latest_ttl_s: how long the latest version of a subject is kept; ``None``: for ever.
+    """
+
+    urls: tuple[str, ...]
+    basic_auth: tuple[str, str] | None = attrs.field(repr=False)
+    bearer_headers: HeaderSource | None = attrs.field(repr=False)
+    ssl_context: ssl.SSLContext | None = attrs.field(repr=False)
+    proxy: str | None = attrs.field(repr=False)
+    request_timeout_s: float
+    max_block_ms: float
+    max_retries: int
+    retry_wait_ms: float
+    retry_max_wait_ms: float
+    cache_capacity: int
+    latest_ttl_s: float | None
+
+    @classmethod
+    def from_conf(cls, conf: Mapping[str, Any]) -> ClientSettings:
+        """Check the settings of an application.
+
+        Raises:
+            ConfigError: a setting is unknown, missing or wrong, or contradicts another one.
+        """
+        if not isinstance(conf, Mapping):
+            raise ConfigError(
+                "SchemaRegistryClient: expected a dictionary such as {'url': 'https://example.com'}, "
+                f"got {type(conf).__name__}"
+            )
+        for name in conf:
+            if name not in _KNOWN:
+                near = difflib.get_close_matches(str(name), _KNOWN, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(_KNOWN)}"
+                raise ConfigError(f"SchemaRegistryClient: unknown setting {str(name)!r}{hint}")
+        urls, url_auth = _urls(conf.get("url"))
+        basic_auth = _basic_auth(conf, url_auth)
+        bearer_headers = _bearer_headers(conf)
+        if basic_auth and bearer_headers:
+            raise ConfigError("basic.auth.user.info and bearer.auth.credentials.source exclude each other")
+        ttl = conf.get("cache.latest.ttl.sec")
+        return cls(
+            urls=urls,
+            basic_auth=basic_auth,
+            bearer_headers=bearer_headers,
+            ssl_context=_ssl_context(conf) if any(url.startswith("https:") for url in urls) else None,
+            proxy=_text(conf, "proxy"),
+            request_timeout_s=_number(conf, "timeout", 10, "seconds", above_zero=True),
+            max_block_ms=_number(conf, "max.block.ms", 60_000, "milliseconds", above_zero=True),
+            max_retries=int(_number(conf, "max.retries", 3, "attempts")),
+            retry_wait_ms=_number(conf, "retries.wait.ms", 1_000, "milliseconds"),
+            retry_max_wait_ms=_number(conf, "retries.max.wait.ms", 20_000, "milliseconds"),
+            cache_capacity=int(_number(conf, "cache.capacity", 1_000, "schemas", above_zero=True)),
+            latest_ttl_s=None if ttl is None else _number(conf, "cache.latest.ttl.sec", 0, "seconds"),
+        )
+
+
+def _number(
+    conf: Mapping[str, Any], name: str, default: float, unit: str, *, above_zero: bool = False
+) -> float:
+    value = conf.get(name)
+    if value is None:
+        return default
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not value >= 0
+        or value == float("inf")
+    ):
+        raise ConfigError(f"{name}: expected a number of {unit}, got {value!r}")
+    if above_zero and not value:
+        raise ConfigError(f"{name}: expected more than 0 {unit}")
+    return value
+
+
+def _text(conf: Mapping[str, Any], name: str, *, is_secret: bool = False) -> str | None:
+    value = conf.get(name)
+    if value is None or (isinstance(value, str) and value):
+        return value
+    found = type(value).__name__ if is_secret or value != "" else "an empty text"
+    raise ConfigError(f"{name}: expected a text, got {found}")
+
+
+def _urls(given: object) -> tuple[tuple[str, ...], tuple[str, str] | None]:
+    """Base URLs without credentials, and the credentials of the first one that has some."""
+    if not isinstance(given, str) or not given.strip():
+        raise ConfigError("url: expected the URL of a schema registry, or several with commas between them")
+    urls: list[str] = []
+    auth: tuple[str, str] | None = None
+    for number, text in enumerate(given.split(",")):
+        try:
+            parts = urlsplit(text.strip())
+            port = parts.port
+        except ValueError:
+            parts, port = urlsplit(""), None
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            # The text itself may contain a password.
+            raise ConfigError(
+                f"url: number {number + 1} is not a URL such as https://registry.example.com:8081"
+            )
+        if parts.username is not None and auth is None:
+            auth = unquote(parts.username), unquote(parts.password or "")
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        location = host if port is None else f"{host}:{port}"
+        urls.append(urlunsplit((parts.scheme, location, parts.path.rstrip("/"), "", "")))
+    return tuple(urls), auth
+
+
+def _basic_auth(conf: Mapping[str, Any], url_auth: tuple[str, str] | None) -> tuple[str, str] | None:
+    given = _text(conf, "basic.auth.user.info", is_secret=True)
+    if given is None:
+        return url_auth
+    if url_auth is not None:
+        raise ConfigError("basic.auth.user.info: the url has credentials, too; give them in one place only")
+    user, colon, password = given.partition(":")
+    if not colon:
+        raise ConfigError("basic.auth.user.info: expected user:password; there is no colon")
+    return user, password
+
+
+def _bearer_headers(conf: Mapping[str, Any]) -> HeaderSource | None:
+    source = conf.get("bearer.auth.credentials.source")
+    if source is None:
+        given = [name for name in conf if name.startswith("bearer.auth.")]
+        if given:
+            raise ConfigError(
+                f"{given[0]}: set bearer.auth.credentials.source, too ({' or '.join(_BEARER_SOURCES)})"
+            )
+        return None
+    if source not in _BEARER_SOURCES:
+        raise ConfigError(
+            f"bearer.auth.credentials.source: expected {' or '.join(_BEARER_SOURCES)}, got {source!r}; "
+            "with CUSTOM, a function of yours gets tokens from anywhere"
+        )
+    if source == "STATIC_TOKEN":
+        token = _text(conf, "bearer.auth.token", is_secret=True)
+        if token is None:
+            raise ConfigError("bearer.auth.token: missing; STATIC_TOKEN needs it")
+        fields = {
+            name: text
+            for name in ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")
+            if (text := _text(conf, name)) is not None
+        }
+        headers = _bearer_fields({"bearer.auth.token": token, **fields})
+        return lambda: headers
+    function = conf.get("bearer.auth.custom.provider.function")
+    if not callable(function):
+        raise ConfigError("bearer.auth.custom.provider.function: expected a function; CUSTOM needs it")
+    argument = conf.get("bearer.auth.custom.provider.config", {})
+    return lambda: _bearer_fields(function(argument))
+
+
+def _bearer_fields(fields: Mapping[str, str]) -> dict[str, str]:
+    headers = {"Authorization": f"Bearer {fields['bearer.auth.token']}"}
+    if cluster := fields.get("bearer.auth.logical.cluster"):
+        headers["target-sr-cluster"] = cluster
+    if pool := fields.get("bearer.auth.identity.pool.id"):
+        headers["Confluent-Identity-Pool-Id"] = pool
+    return headers
+
+
+def _ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:
+    authorities = conf.get("ssl.ca.location")
+    certificate = _text(conf, "ssl.certificate.location")
+    key = _text(conf, "ssl.key.location")
+    password = _text(conf, "ssl.key.password", is_secret=True)
+    if certificate is None and (key or password):
+        raise ConfigError("ssl.key.location and ssl.key.password need ssl.certificate.location")
+    name = "ssl.ca.location"
+    try:
+        if authorities is False:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif authorities is None:
+            context = ssl.create_default_context()
+        elif isinstance(authorities, str) and os.path.isdir(authorities):
+            context = ssl.create_default_context(capath=authorities)
+        elif isinstance(authorities, str):
+            context = ssl.create_default_context(cafile=authorities)
+        else:
+            raise ConfigError(f"{name}: expected a path or False, got {type(authorities).__name__}")
+        if certificate is not None:
+            name = "ssl.certificate.location, ssl.key.location, ssl.key.password"
+            context.load_cert_chain(certificate, key, password or "")
+    except OSError as error:  # also ssl.SSLError
+        raise ConfigError(
+            f"{name}: {error.strerror or type(error).__name__} (PEM files are expected)"
+        ) from error
+    return context

@@ -1,0 +1,163 @@
+"""JSONSerializer: values as JSON that a JSON Schema describes, with the schema's id.
+
+Source: JSON Schema; Confluent Schema Registry, "Wire format".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kproducer.errors import ConfigError, SerializationError, printable
+from kproducer.schema_registry.client import SchemaRegistryClient
+from kproducer.schema_registry.registry_serializer import (
+    Registration,
+    RegistrySerializer,
+    ToDict,
+    checked_conf,
+)
+from kproducer.schema_registry.schemas import Schema
+
+_SETTINGS = {"validate": True}
+_LONGEST_TEXT = 500
+
+
+class JSONSerializer(RegistrySerializer):
+    """Writes values as JSON, checked against a schema, with the schema's id.
+
+    Args:
+        schema_str: the JSON Schema, or a ``Schema`` if it refers to others; ``None`` with
+            ``use.latest.version``, ``use.latest.with.metadata`` and ``use.schema.id``.
+        schema_registry_client: the registry.
+        to_dict: function of (value, ctx) that returns what ``json`` encodes.
+        conf: settings; the guide ``docs/guides/schema-registry.md`` lists them.
+        json_encode: from a value to JSON, as ``str`` or ``bytes``; the default writes compact JSON.
+
+    Raises:
+        ConfigError: a setting is wrong, or jsonschema-rs is not installed.
+    """
+
+    def __init__(
+        self,
+        schema_str: str | Schema | None,
+        schema_registry_client: SchemaRegistryClient,
+        to_dict: ToDict | None = None,
+        conf: Mapping[str, Any] | None = None,
+        json_encode: Callable[[Any], str | bytes] | None = None,
+    ) -> None:
+        try:
+            import jsonschema_rs  # noqa: F401
+        except ImportError as error:
+            raise ConfigError(
+                "JSONSerializer needs the package jsonschema-rs: pip install 'kproducer[json]'"
+            ) from error
+        self._arguments = (schema_str, schema_registry_client, to_dict, conf, json_encode)
+        checked = checked_conf("JSONSerializer", conf, _SETTINGS)
+        schema_format = _JsonFormat(schema_str, schema_registry_client, checked["validate"], json_encode)
+        super().__init__(schema_format, schema_registry_client, checked, to_dict)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self._arguments
+
+
+class _JsonFormat:
+    """See ``SchemaFormat``."""
+
+    schema_type = "JSON"
+    fmt: str | None = None
+
+    def __init__(
+        self,
+        given: str | Schema | None,
+        client: SchemaRegistryClient,
+        validates: bool,
+        json_encode: Callable[[Any], str | bytes] | None,
+    ) -> None:
+        if given is not None and not isinstance(given, (str, Schema)):
+            raise ConfigError(
+                f"JSONSerializer: schema_str: expected JSON or a Schema, got {type(given).__name__}"
+            )
+        self._schema = Schema(given, "JSON") if isinstance(given, str) else given
+        self._client = client
+        self._validates = validates
+        self._json_encode = json_encode
+        self.record_name: str | None = None
+        if self._schema is not None:
+            try:
+                contents = json.loads(self._schema.schema_str)
+            except ValueError as error:
+                raise ConfigError(f"JSONSerializer: schema_str is not JSON: {error}") from error
+            self.record_name = contents.get("title") if isinstance(contents, dict) else None
+            if not self._schema.references:
+                self._validator(self._schema)  # a mistake in it shows now
+
+    def own_schema(self, registration: Registration) -> Schema | None:
+        return self._schema
+
+    def message_indexes(self, schema: Schema) -> Sequence[int]:
+        return ()
+
+    def encoder(self, schema: Schema, prefix: bytes) -> Callable[[Any], bytes]:
+        encode_json = self._json_encode
+        if encode_json is None:
+            encode_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+        validate = self._validator(schema).validate if self._validates else None
+
+        def encode(value: Any) -> bytes:
+            if validate is not None:
+                try:
+                    validate(value)
+                except Exception as error:
+                    # Of jsonschema-rs: ValidationError, or ValueError for values that are not JSON.
+                    raise SerializationError(_mistake(error)) from error
+            try:
+                text = encode_json(value)
+                return prefix + (text.encode() if isinstance(text, str) else text)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise SerializationError(f"the value cannot be encoded as JSON: {error}") from error
+
+        return encode
+
+    def _validator(self, schema: Schema) -> Any:
+        import jsonschema_rs
+
+        try:
+            contents = json.loads(schema.schema_str)
+            registry = None
+            resources = dict(self._references(schema))
+            if resources:
+                registry = jsonschema_rs.Registry(
+                    resources.items(), draft=jsonschema_rs.Draft7, retriever=_refuse_to_retrieve
+                )
+            if isinstance(contents, dict) and "$schema" in contents:
+                return jsonschema_rs.validator_for(contents, registry=registry, retriever=_refuse_to_retrieve)
+            # The version that Schema Registry assumes.
+            return jsonschema_rs.Draft7Validator(contents, registry=registry, retriever=_refuse_to_retrieve)
+        except SerializationError:
+            raise
+        except Exception as error:
+            # jsonschema-rs raises errors of several classes for schemas that are not valid.
+            raise SerializationError(f"the JSON Schema is not valid: {_shortened(str(error))}") from error
+
+    def _references(self, schema: Schema) -> Iterator[tuple[str, Any]]:
+        for reference in schema.references:
+            other = self._client.get_version(reference.subject, reference.version, deleted=True).schema
+            yield reference.name, json.loads(other.schema_str)
+            yield from self._references(other)
+
+
+def _refuse_to_retrieve(uri: str) -> Any:
+    """Schemas come from the registry only, not from any address that a schema names."""
+    raise ValueError(f"{uri} is not among the references of the schema")
+
+
+def _mistake(error: Exception) -> str:
+    path = "".join(f"[{part!r}]" for part in getattr(error, "instance_path", ()))
+    text = _shortened(str(getattr(error, "message", error)))
+    return f"the value does not fit the JSON Schema{f', at {path}' if path else ''}: {text}"
+
+
+def _shortened(text: str) -> str:
+    text = printable(text.partition("\n\n")[0])
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."

@@ -1,0 +1,358 @@
+"""RegistrySerializer: what the serializers of all formats have in common: settings, look-ups, framing.
+
+A look-up (subject, schema, id) is made with the first record of a topic, on the caller's thread, never on the
+I/O thread. ``prepare`` makes it earlier. Knows no format; each one is a ``SchemaFormat``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from kproducer.errors import ConfigError, SerializationError
+from kproducer.schema_registry.client import SchemaRegistryClient
+from kproducer.schema_registry.framing import (
+    header_name,
+    header_schema_id_serializer,
+    prefix_schema_id_serializer,
+)
+from kproducer.schema_registry.schemas import RegisteredSchema, Schema, check_rules
+from kproducer.schema_registry.subjects import (
+    MessageField,
+    SerializationContext,
+    SubjectNameStrategy,
+    subject_strategy,
+)
+from kproducer.schema_registry.topic_writers import TopicWriters, Writer
+
+#: Changes a value before it is encoded.
+ToDict = Callable[[Any, SerializationContext], Any]
+
+
+class SchemaFormat(Protocol):
+    """What a format does.
+
+    Attributes:
+        schema_type: as the registry calls it.
+        record_name: the schema's name, for subject name strategies; ``None``: it has none.
+        fmt: the form in which the registry should send schemas; ``None``: as they are.
+    """
+
+    schema_type: str
+    record_name: str | None
+    fmt: str | None
+
+    def own_schema(self, registration: Registration) -> Schema | None:
+        """The schema that the application gave; its references are registered or looked up."""
+
+    def message_indexes(self, schema: Schema) -> Sequence[int]:
+        """What follows the id: for Protobuf the position of the message in its file, else nothing."""
+
+    def encoder(self, schema: Schema, prefix: bytes) -> Callable[[Any], bytes]:
+        """From a value to ``prefix`` and its data.
+
+        Raises:
+            SerializationError: the schema is not valid.
+        """
+
+
+_DEFAULTS: dict[str, Any] = {
+    "auto.register.schemas": True,
+    "normalize.schemas": False,
+    "use.schema.id": None,
+    "use.latest.version": False,
+    "use.latest.with.metadata": None,
+    "subject.name.strategy": None,
+    "subject.name.strategy.type": None,
+    "subject.name.strategy.conf": None,
+    "schema.id.serializer": prefix_schema_id_serializer,
+}
+
+
+def checked_conf(owner: str, conf: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a serializer, with defaults.
+
+    Args:
+        owner: the serializer's class, for the error's text.
+        conf: the application's.
+        more: the settings of this format, with their defaults.
+
+    Raises:
+        ConfigError: a setting is unknown, is not a bool where the default is one, or contradicts another.
+    """
+    known = {**_DEFAULTS, **more}
+    merged = {**known, **(conf or {})}
+    for name, value in merged.items():
+        if name not in known:
+            if name.startswith(("rule", "validation.rules")):
+                raise ConfigError(f"{owner}: {name}: kproducer does not apply data-contract rules")
+            near = difflib.get_close_matches(str(name), known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+            raise ConfigError(f"{owner}: unknown setting {str(name)!r}; {hint}")
+        if isinstance(known[name], bool) and not isinstance(value, bool):
+            raise ConfigError(f"{owner}: {name}: expected True or False, got {value!r}")
+    schema_id = merged["use.schema.id"]
+    if schema_id is not None and (isinstance(schema_id, bool) or not isinstance(schema_id, int)):
+        raise ConfigError(f"{owner}: use.schema.id: expected a whole number, got {schema_id!r}")
+    metadata = merged["use.latest.with.metadata"]
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise ConfigError(f"{owner}: use.latest.with.metadata: expected a dictionary, got {metadata!r}")
+    if merged["use.latest.version"] and merged["auto.register.schemas"]:
+        raise ConfigError(
+            f"{owner}: use.latest.version: set 'auto.register.schemas' to False, too: the latest version is "
+            "used, and nothing is registered"
+        )
+    return merged
+
+
+@attrs.frozen
+class Registration:
+    """How schemas are registered or found. Immutable.
+
+    Attributes:
+        client: the registry.
+        conf: settings of the serializer, checked.
+    """
+
+    client: SchemaRegistryClient
+    conf: Mapping[str, Any]
+
+    def of(self, subject: str, schema: Schema) -> RegisteredSchema:
+        """Register a schema, or look it up if ``auto.register.schemas`` is false."""
+        normalize = self.conf["normalize.schemas"]
+        if self.conf["auto.register.schemas"]:
+            return self.client.register_schema_full_response(subject, schema, normalize)
+        return self.client.lookup_schema(subject, schema, normalize)
+
+    def chosen(self, subject: str, fmt: str | None) -> RegisteredSchema | None:
+        """The schema that the settings choose (an id, the latest); ``None``: the application's own."""
+        conf = self.conf
+        if conf["use.schema.id"] is not None:
+            return attrs.evolve(
+                self.client.get_registered_schema(conf["use.schema.id"], subject, fmt), subject=subject
+            )
+        if conf["use.latest.with.metadata"] is not None:
+            return self.client.get_latest_with_metadata(
+                subject, conf["use.latest.with.metadata"], deleted=True, fmt=fmt
+            )
+        if conf["use.latest.version"]:
+            return self.client.get_latest_version(subject, fmt)
+        return None
+
+    @property
+    def latest_ttl_s(self) -> float | None:
+        """How long a result may be used, in seconds; ``None``: for ever."""
+        follows = self.conf["use.latest.with.metadata"] is not None or self.conf["use.latest.version"]
+        return self.client.latest_ttl_s if follows else None
+
+
+class RegistrySerializer:
+    """Base class of the serializers that use a schema registry. Thread-safe.
+
+    One object may be shared by producers, and used for keys and values.
+    """
+
+    def __init__(
+        self,
+        schema_format: SchemaFormat,
+        client: SchemaRegistryClient,
+        conf: Mapping[str, Any],
+        to_dict: ToDict | None = None,
+    ) -> None:
+        name = type(self).__name__
+        if not isinstance(client, SchemaRegistryClient):
+            raise ConfigError(
+                f"{name}: expected a kproducer.schema_registry.SchemaRegistryClient, "
+                f"got {type(client).__name__}"
+            )
+        if to_dict is not None and not callable(to_dict):
+            raise ConfigError(f"{name}: to_dict: expected a function of (value, ctx), got {to_dict!r}")
+        strategy = subject_strategy(conf, client)
+        frame = getattr(conf["schema.id.serializer"], "__name__", None)
+        if frame not in ("prefix_schema_id_serializer", "header_schema_id_serializer"):
+            raise ConfigError(
+                f"{name}: schema.id.serializer: expected prefix_schema_id_serializer or "
+                "header_schema_id_serializer"
+            )
+        self._is_framed_by_guid = is_framed_by_guid = frame == "header_schema_id_serializer"
+        registration = Registration(client, conf)
+        self._fields = {
+            field: FieldSerializer(
+                SchemaLookUp(field, schema_format, registration, strategy, is_framed_by_guid),
+                to_dict,
+            )
+            for field in (MessageField.KEY, MessageField.VALUE)
+        }
+
+    def for_field(self, field: str) -> FieldSerializer:
+        """The serializer of keys or of values. A producer calls it for each setting.
+
+        Args:
+            field: ``key`` or ``value``.
+        """
+        return self._fields[field]
+
+    def serialize(self, topic: str, headers: list[tuple[str, bytes | None]], value: Any) -> bytes | None:
+        """Write a value; see ``FieldSerializer.serialize``. A producer uses ``for_field`` instead."""
+        return self._fields[MessageField.VALUE].serialize(topic, headers, value)
+
+    def __call__(self, value: Any, ctx: SerializationContext | None = None) -> bytes | None:
+        """Write a key or value without a producer, as with confluent-kafka's serializers.
+
+        Args:
+            value: what to write; ``None`` stays ``None``.
+            ctx: topic and field. Framing by GUID appends to its headers.
+
+        Raises:
+            SerializationError: see ``FieldSerializer.serialize``.
+        """
+        if value is None:
+            return None
+        if ctx is None:
+            raise SerializationError(
+                f"{type(self).__name__}: expected a SerializationContext with topic and field as second "
+                "argument"
+            )
+        if ctx.headers is None and self._is_framed_by_guid:
+            raise SerializationError(
+                f"{type(self).__name__}: the schema's GUID goes into a header, but the SerializationContext "
+                "has no list of headers"
+            )
+        headers = [] if ctx.headers is None else ctx.headers
+        return self._fields[ctx.field].serialize(ctx.topic, headers, value)
+
+    def prepare(self, topic: str, field: str = MessageField.VALUE) -> None:
+        """Make the look-ups for a topic now instead of with its first record. Blocks.
+
+        Args:
+            topic: the topic.
+            field: ``key`` or ``value``.
+
+        Raises:
+            SerializationError: the schema is not usable, or the registry refused it or is not reachable.
+        """
+        self._fields[field].prepare(topic)
+
+    async def aprepare(self, topic: str, field: str = MessageField.VALUE) -> None:
+        """``prepare`` in a thread: the event loop goes on. Raises as ``prepare``."""
+        if not self._fields[field].is_prepared(topic):
+            import asyncio
+
+            await asyncio.to_thread(self.prepare, topic, field)
+
+
+class FieldSerializer:
+    """A serializer of keys, or of values: what a producer calls for each record. Thread-safe.
+
+    Args:
+        look_up: finds the schema of a topic.
+        to_dict: changes each value first.
+    """
+
+    def __init__(self, look_up: SchemaLookUp, to_dict: ToDict | None) -> None:
+        # Fixed after construction.
+        self._look_up = look_up
+        self._to_dict = to_dict
+        registration = look_up.registration
+        self._writers = TopicWriters(
+            self._writer, registration.client.max_block_ms, registration.latest_ttl_s
+        )
+
+    def serialize(self, topic: str, headers: list[tuple[str, bytes | None]], value: Any) -> bytes | None:
+        """Write a key or a value.
+
+        Blocks at the first record of a topic for the look-ups, for at most ``max.block.ms`` each.
+
+        Raises:
+            SerializationError: the value does not fit the schema, or the schema has rules.
+            SchemaRegistryError: the registry refused the schema, or is not reachable.
+        """
+        writer = self._writers.find(topic)
+        if self._to_dict is not None:
+            value = self._to_dict(value, SerializationContext(topic, self._look_up.field, headers))
+        data = writer.encode(value)
+        if writer.header is not None:
+            headers.append(writer.header)
+        return data
+
+    def is_prepared(self, topic: str) -> bool:
+        """Whether ``serialize`` would not block."""
+        return self._writers.is_prepared(topic)
+
+    def prepare(self, topic: str) -> None:
+        """Make the look-ups for a topic. Blocks. Raises as ``serialize``."""
+        self._writers.find(topic)
+
+    def _writer(self, topic: str) -> Writer:
+        found = self._look_up.find(topic)
+        return Writer(self._look_up.schema_format.encoder(found.schema, found.prefix), found.header)
+
+
+@attrs.frozen
+class FoundSchema:
+    """The schema of a topic's keys or values, and how records name it.
+
+    Attributes:
+        schema: the schema.
+        prefix: what each value begins with; empty if the header names the schema.
+        header: what is added to the headers of each record; ``None``: nothing.
+    """
+
+    schema: Schema
+    prefix: bytes
+    header: tuple[str, bytes] | None
+
+
+@attrs.frozen
+class SchemaLookUp:
+    """From a topic to subject, schema and frame. Immutable; any thread.
+
+    Attributes:
+        field: ``key`` or ``value``.
+        schema_format: whose schemas are accepted.
+        registration: registers or finds schemas.
+        strategy: from the topic to the subject.
+        is_framed_by_guid: the GUID goes into a header, instead of the id before the data.
+    """
+
+    field: str
+    schema_format: SchemaFormat
+    registration: Registration
+    strategy: SubjectNameStrategy
+    is_framed_by_guid: bool
+
+    def find(self, topic: str) -> FoundSchema:
+        """Register or find the schema of a topic. Blocks.
+
+        Raises:
+            SerializationError: there is no schema, or it has another format, or rules for producers.
+            SchemaRegistryError: the registry refused the schema, or is not reachable.
+        """
+        schema_format = self.schema_format
+        subject = self.strategy(SerializationContext(topic, self.field), schema_format.record_name)
+        found = self.registration.chosen(subject, schema_format.fmt)
+        schema = None if found is None else found.schema
+        if found is None:
+            schema = schema_format.own_schema(self.registration)
+            if schema is None:
+                raise SerializationError(
+                    f"there is no schema for subject {subject!r}: pass one to the serializer, or set "
+                    "use.latest.version or use.schema.id"
+                )
+            check_rules(schema, subject)
+            found = self.registration.of(subject, schema)
+        assert schema is not None
+        check_rules(found.schema, subject)
+        if schema.schema_type != schema_format.schema_type:
+            raise SerializationError(
+                f"the schema of subject {subject!r} has the type {schema.schema_type}, but the serializer "
+                f"writes {schema_format.schema_type}"
+            )
+        indexes = schema_format.message_indexes(schema)
+        if self.is_framed_by_guid:
+            header = header_name(self.field), header_schema_id_serializer(found, indexes)
+            return FoundSchema(schema, b"", header)
+        return FoundSchema(schema, prefix_schema_id_serializer(found, indexes), None)

@@ -1,0 +1,127 @@
+"""TopicWriters: for each topic, how its keys or values are written; found once, then used without a lock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from kproducer.errors import KafkaError, SchemaRegistryError
+from kproducer.schema_registry import forked_children
+
+#: Topics that one serializer remembers. The oldest is looked up again, which the client's cache answers.
+_MOST_TOPICS = 1_000
+
+
+@attrs.frozen
+class Writer:
+    """How the values of one topic are written.
+
+    Attributes:
+        encode: from a value to the data of the record, with the schema's id if it is there.
+        header: what is added to the headers of the record; ``None``: nothing.
+    """
+
+    encode: Callable[[Any], bytes]
+    header: tuple[str, bytes] | None
+
+
+@attrs.define
+class _LookUp:
+    """A look-up that a thread makes, for itself and for others that wait for it.
+
+    Attributes:
+        thread_id: the thread.
+        is_done: set when ``error`` and the writer are known.
+        error: why it failed; ``None`` also if it was interrupted.
+    """
+
+    thread_id: int
+    is_done: threading.Event = attrs.field(factory=threading.Event)
+    error: KafkaError | None = None
+
+
+class TopicWriters:
+    """The writers of a serializer for keys, or for values. Thread-safe; usable in a forked child.
+
+    Args:
+        find: finds the writer of a topic; may block, and raises a ``KafkaError``.
+        max_block_ms: how long a thread waits for the look-up of another one.
+        ttl_s: how long a writer is used, in seconds; ``None``: for ever.
+    """
+
+    def __init__(self, find: Callable[[str], Writer], max_block_ms: float, ttl_s: float | None) -> None:
+        # Fixed after construction.
+        self._find = find
+        self._max_block_ms = max_block_ms
+        self._ttl_s = ttl_s
+        # Written under _lock, read without it. By topic: the writer, and its end (monotonic; 0: none).
+        self._writers: dict[str, tuple[Writer, float]] = {}
+        # Guarded by _lock, which a signal handler may take again on the same thread.
+        self._lock = threading.RLock()
+        self._look_ups: dict[str, _LookUp] = {}
+        forked_children.register(self)
+
+    def find(self, topic: str) -> Writer:
+        """The writer of a topic. Blocks if it has to be looked up.
+
+        Raises:
+            SerializationError: the look-up failed.
+        """
+        known = self._writers.get(topic)
+        if known is not None and (not known[1] or time.monotonic() < known[1]):
+            return known[0]
+        return self._look_up(topic)
+
+    def is_prepared(self, topic: str) -> bool:
+        """Whether ``find`` would return at once."""
+        known = self._writers.get(topic)
+        return known is not None and (not known[1] or time.monotonic() < known[1])
+
+    def after_fork_in_child(self) -> None:
+        """Threads that look something up are the parent's. Must not lock."""
+        self._lock = threading.RLock()
+        self._look_ups = {}
+
+    def _look_up(self, topic: str) -> Writer:
+        deadline = time.monotonic() + self._max_block_ms / 1000
+        while not self.is_prepared(topic):
+            with self._lock:
+                other = self._look_ups.get(topic)
+                # A signal handler must not wait for the look-up that it interrupts.
+                if other is None or other.thread_id == threading.get_ident():
+                    mine = _LookUp(threading.get_ident())
+                    self._look_ups[topic] = mine
+                    other = None
+            if other is None:
+                return self._look_up_for_all(topic, mine)
+            if not other.is_done.wait(max(deadline - time.monotonic(), 0)):
+                raise SchemaRegistryError(
+                    f"the look-up of the schema for topic {topic!r} by another thread took longer than "
+                    f"{self._max_block_ms:.0f} ms; check the schema registry"
+                )
+            if other.error is not None:
+                raise other.error.copy()
+        return self._writers[topic][0]
+
+    def _look_up_for_all(self, topic: str, mine: _LookUp) -> Writer:
+        try:
+            writer = self._find(topic)
+            ends_at = 0.0 if self._ttl_s is None else time.monotonic() + self._ttl_s
+            with self._lock:
+                self._writers.pop(topic, None)
+                self._writers[topic] = writer, ends_at
+                if len(self._writers) > _MOST_TOPICS:
+                    del self._writers[next(iter(self._writers))]
+            return writer
+        except KafkaError as error:
+            mine.error = error.copy()
+            raise
+        finally:
+            with self._lock:
+                if self._look_ups.get(topic) is mine:
+                    del self._look_ups[topic]
+            mine.is_done.set()

@@ -1,0 +1,30 @@
+"""A fake schema registry, and clients of it: ours, and confluent-kafka's as reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import confluent_kafka.schema_registry as confluent
+import pytest
+
+from kproducer.schema_registry import SchemaRegistryClient
+from kproducer.testing.schema_registry import FakeSchemaRegistry
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeSchemaRegistry]:
+    with FakeSchemaRegistry() as running:
+        yield running
+
+
+@pytest.fixture
+def client(registry: FakeSchemaRegistry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": registry.url, "retries.wait.ms": 1}) as connected:
+        yield connected
+
+
+@pytest.fixture
+def confluent_client(registry: FakeSchemaRegistry) -> Iterator[confluent.SchemaRegistryClient]:
+    connected = confluent.SchemaRegistryClient({"url": registry.url})
+    yield connected
+    connected.close()

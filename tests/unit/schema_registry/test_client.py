@@ -1,0 +1,346 @@
+"""SchemaRegistryClient: retries, other URLs, authentication, TLS, caches, fork; errors without secrets."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import ssl
+import threading
+from pathlib import Path
+
+import pytest
+import trustme
+
+from kproducer import ConfigError
+from kproducer.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
+from kproducer.schema_registry.client_settings import ClientSettings
+from kproducer.schema_registry.connection import RegistryConnection
+from kproducer.testing.schema_registry import FakeSchemaRegistry
+
+STRING = Schema('"string"')
+FAST = {"retries.wait.ms": 1, "retries.max.wait.ms": 1}
+SECRET = "s3cret-Pa55"
+
+
+def test_schemas_are_registered_found_and_read(client, registry):
+    assert client.register_schema("a", STRING) == 1
+    assert client.register_schema("b", STRING) == 1  # the same schema has one id
+    found = client.lookup_schema("a", STRING)
+    assert (found.subject, found.version, found.schema_id, found.schema) == ("a", 1, 1, STRING)
+    assert client.get_schema(1) == client.get_schema_by_guid(found.guid) == STRING
+    assert client.get_latest_version("a") == client.get_version("a", 1) == found
+    assert client.get_subjects() == ["a", "b"]
+    assert client.get_versions("a") == [1]
+
+
+def test_compatibility_can_be_set_and_tested(client):
+    client.register_schema("a", Schema('"long"'))
+    assert client.test_compatibility("a", Schema('"double"'))
+    assert not client.test_compatibility("a", Schema('"int"'))
+    assert client.set_compatibility("a", "FORWARD") == "FORWARD"
+    assert client.test_compatibility("a", Schema('"int"'))
+    assert client.set_compatibility(level="NONE") == "NONE"
+    with pytest.raises(SchemaRegistryError, match="42203"):
+        client.set_compatibility("a", "SOMETIMES")
+
+
+def test_names_with_slashes_and_spaces(client, registry):
+    client.register_schema("a/b c?d%", STRING)
+    assert registry.subjects() == ["a/b c?d%"]
+    assert client.get_latest_version("a/b c?d%").schema == STRING
+
+
+def test_answers_are_kept(client, registry):
+    for _ in range(3):
+        client.register_schema("a", STRING)
+        client.get_schema(1)
+        client.get_latest_version("a")
+    assert len(registry.requests) == 3
+    client.clear_caches()
+    client.get_schema(1)
+    assert len(registry.requests) == 4
+
+
+def test_the_cache_is_bounded(registry):
+    with SchemaRegistryClient({"url": registry.url, "cache.capacity": 2}) as client:
+        for subject in ("a", "b", "c", "c", "a"):
+            client.register_schema(subject, STRING)
+        assert len(registry.requests) == 4
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_temporary_errors_are_retried(client, registry, status):
+    registry.fail(status, times=3)
+    assert client.register_schema("a", STRING) == 1
+    assert len(registry.requests) == 4
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
+def test_other_errors_are_not_retried(client, registry, status):
+    registry.fail(status, error_code=40999, message="what is wrong\x1b[31m")
+    with pytest.raises(
+        SchemaRegistryError, match=rf"status {status}, error code 40999: what is wrong\\x1b"
+    ) as e:
+        client.register_schema("a", STRING)
+    assert (e.value.http_status_code, e.value.error_code, e.value.url) == (status, 40999, registry.url)
+    assert e.value.error_message == "what is wrong\x1b[31m"
+    assert not e.value.is_temporary
+    assert len(registry.requests) == 1
+
+
+def test_the_number_of_attempts_is_limited(client, registry):
+    registry.fail(503, times=10)
+    with pytest.raises(SchemaRegistryError, match=r"HTTP status 503.*attempts: 4") as e:
+        client.register_schema("a", STRING)
+    assert e.value.is_temporary
+    assert len(registry.requests) == 4
+
+
+def test_an_unreachable_registry(client, registry):
+    registry.stop()
+    with pytest.raises(SchemaRegistryError, match="the schema registry is not reachable") as e:
+        client.register_schema("a", STRING)
+    assert e.value.is_temporary
+    assert e.value.http_status_code == -1
+    registry.start()
+    assert client.register_schema("a", STRING) == 1
+
+
+def test_the_next_url_is_used_and_kept(registry):
+    with FakeSchemaRegistry() as broken:
+        urls = f"{broken.url}, {registry.url}/"
+        broken.fail(500, times=1)
+        with SchemaRegistryClient({"url": urls, **FAST, "max.retries": 0}) as client:
+            client.register_schema("a", STRING)
+            client.register_schema("b", STRING)
+        assert len(broken.requests) == 1
+        assert len(registry.requests) == 2
+
+
+def test_if_all_urls_fail_the_error_names_each(registry):
+    with FakeSchemaRegistry() as other:
+        registry.fail(503, times=9)
+        other.fail(500, times=9)
+        conf = {"url": f"{registry.url},{other.url}", **FAST}
+        with SchemaRegistryClient(conf) as client, pytest.raises(SchemaRegistryError) as e:
+            client.register_schema("a", STRING)
+        assert registry.url in str(e.value)
+        assert other.url in str(e.value)
+
+
+def test_a_refusal_is_not_asked_again_elsewhere(registry):
+    with FakeSchemaRegistry() as other:
+        registry.fail(409)
+        conf = {"url": f"{registry.url},{other.url}", **FAST}
+        with SchemaRegistryClient(conf) as client, pytest.raises(SchemaRegistryError):
+            client.register_schema("a", STRING)
+        assert other.requests == []
+
+
+def test_a_registry_that_does_not_answer_ends_after_the_timeout(registry):
+    registry.delay(60)
+    conf = {"url": registry.url, "timeout": 0.05, "max.retries": 1, **FAST}
+    with SchemaRegistryClient(conf) as client, pytest.raises(SchemaRegistryError, match="ReadTimeout"):
+        client.register_schema("a", STRING)
+
+
+def test_max_block_ms_limits_all_attempts():
+    waits: list[float] = []
+    settings = ClientSettings.from_conf(
+        {"url": "http://127.0.0.1:1", "max.block.ms": 1, "max.retries": 1000, "retries.wait.ms": 1_000_000}
+    )
+    connection = RegistryConnection(settings, waits.append)
+    with pytest.raises(SchemaRegistryError, match="not reachable"):
+        connection.request("GET", "subjects")
+    assert len(waits) <= 1
+    connection.close()
+
+
+def test_waits_between_attempts_grow_and_are_bounded(monkeypatch):
+    monkeypatch.setattr("random.random", lambda: 1.0)
+    waits: list[float] = []
+    settings = ClientSettings.from_conf(
+        {"url": "http://127.0.0.1:1", "max.retries": 4, "retries.wait.ms": 100, "retries.max.wait.ms": 500}
+    )
+    connection = RegistryConnection(settings, waits.append)
+    with pytest.raises(SchemaRegistryError):
+        connection.request("GET", "subjects")
+    assert waits == [0.1, 0.2, 0.4, 0.5]
+    connection.close()
+
+
+@pytest.mark.parametrize("how", ["setting", "url"])
+def test_basic_authentication(how):
+    with FakeSchemaRegistry(user="us/er", password=SECRET) as registry:
+        conf = {"url": registry.url, "basic.auth.user.info": f"us/er:{SECRET}"}
+        if how == "url":
+            conf = {"url": registry.url.replace("://", f"://us%2Fer:{SECRET}@")}
+        with SchemaRegistryClient(conf) as client:
+            assert client.get_subjects() == []
+            assert SECRET not in repr(client)
+            registry.stop()
+            client._settings = None  # type: ignore[assignment]
+        with SchemaRegistryClient({**conf, **FAST}) as client, pytest.raises(SchemaRegistryError) as e:
+            client.get_subjects()
+        assert SECRET not in str(e.value) + repr(e.value) + e.value.url
+
+
+def test_wrong_credentials():
+    with FakeSchemaRegistry(user="user", password=SECRET) as registry:
+        conf = {"url": registry.url, "basic.auth.user.info": f"other:{SECRET}"}
+        with SchemaRegistryClient(conf) as client, pytest.raises(SchemaRegistryError) as e:
+            client.get_subjects()
+    assert e.value.http_status_code == 401
+    assert "check basic.auth.user.info" in str(e.value)
+    assert SECRET not in str(e.value)
+
+
+def test_bearer_authentication():
+    with FakeSchemaRegistry(bearer_token=SECRET) as registry:
+        conf = {"url": registry.url, "bearer.auth.credentials.source": "STATIC_TOKEN"}
+        with SchemaRegistryClient({**conf, "bearer.auth.token": SECRET}) as client:
+            assert client.get_subjects() == []
+
+
+def test_bearer_tokens_of_the_application():
+    tokens = iter(["old", SECRET])
+    with FakeSchemaRegistry(bearer_token=SECRET) as registry:
+        conf = {
+            "url": registry.url,
+            "bearer.auth.credentials.source": "CUSTOM",
+            "bearer.auth.custom.provider.function": lambda config: {config["name"]: next(tokens)},
+            "bearer.auth.custom.provider.config": {"name": "bearer.auth.token"},
+        }
+        with SchemaRegistryClient(conf) as client:
+            with pytest.raises(SchemaRegistryError, match="401"):
+                client.get_subjects()
+            assert client.get_subjects() == []
+            with pytest.raises(SchemaRegistryError, match=r"function raised StopIteration"):
+                client.get_subjects()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory) -> tuple[trustme.CA, Path]:
+    folder = tmp_path_factory.mktemp("certificates")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    authority.issue_cert("client").private_key_and_cert_chain_pem.write_to_path(folder / "client.pem")
+    return authority, folder
+
+
+def test_tls_with_client_certificates(authority):
+    ca, folder = authority
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    ca.issue_cert("127.0.0.1").configure_cert(context)
+    ca.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    trusted = {"ssl.ca.location": str(folder / "ca.pem")}
+    with FakeSchemaRegistry(ssl_context=context) as registry:
+        conf = {"url": registry.url, "ssl.certificate.location": str(folder / "client.pem"), **FAST}
+        with SchemaRegistryClient({**conf, **trusted}) as client:
+            assert client.get_subjects() == []
+        with SchemaRegistryClient({**conf, "ssl.ca.location": False}) as client:
+            assert client.get_subjects() == []
+        with (
+            SchemaRegistryClient(conf) as client,
+            pytest.raises(SchemaRegistryError, match=r"verify failed.*check ssl\.ca\.location") as e,
+        ):
+            client.get_subjects()
+        assert not e.value.is_temporary
+        with (
+            SchemaRegistryClient({"url": registry.url, **trusted, **FAST}) as client,
+            pytest.raises(SchemaRegistryError, match="not reachable"),
+        ):
+            client.get_subjects()
+
+
+@pytest.mark.parametrize(
+    ("conf", "expected"),
+    [
+        ({}, "url: expected the URL"),
+        ({"url": "localhost:8081"}, "url: number 1 is not a URL"),
+        ({"url": f"http://u:{SECRET}@:8081"}, "url: number 1 is not a URL"),
+        ({"url": f"http://a,http://u:{SECRET}@b:port"}, "url: number 2 is not a URL"),
+        ({"url": "http://a", "ssl.ca.locations": "x"}, r"did you mean 'ssl\.ca\.location'"),
+        ({"url": "http://a", "basic.auth.user.info": SECRET}, "expected user:password"),
+        ({"url": f"http://u:{SECRET}@a", "basic.auth.user.info": f"u:{SECRET}"}, "in one place only"),
+        ({"url": "http://a", "bearer.auth.token": SECRET}, r"set bearer\.auth\.credentials\.source"),
+        ({"url": "http://a", "bearer.auth.credentials.source": "OAUTHBEARER"}, "STATIC_TOKEN or CUSTOM"),
+        ({"url": "http://a", "bearer.auth.credentials.source": "STATIC_TOKEN"}, "STATIC_TOKEN needs it"),
+        ({"url": "http://a", "bearer.auth.credentials.source": "CUSTOM"}, "CUSTOM needs it"),
+        (
+            {
+                "url": "http://a",
+                "basic.auth.user.info": f"u:{SECRET}",
+                "bearer.auth.credentials.source": "STATIC_TOKEN",
+                "bearer.auth.token": SECRET,
+            },
+            "exclude each other",
+        ),
+        ({"url": "https://a", "ssl.ca.location": "/no/such/file"}, r"ssl\.ca\.location: "),
+        ({"url": "https://a", "ssl.key.location": "x"}, r"need ssl\.certificate\.location"),
+        ({"url": "https://a", "ssl.certificate.location": "/no/such/file"}, r"ssl\.certificate\.location"),
+        ({"url": "http://a", "timeout": -1}, "timeout: expected a number of seconds"),
+        ({"url": "http://a", "max.block.ms": 0}, "more than 0 milliseconds"),
+        ({"url": "http://a", "cache.capacity": "many"}, "number of schemas"),
+        (5, "expected a dictionary"),
+    ],
+    ids=str,
+)
+def test_mistakes_in_the_settings(conf, expected):
+    with pytest.raises(ConfigError, match=expected) as e:
+        SchemaRegistryClient(conf)
+    assert SECRET not in str(e.value)
+
+
+@pytest.mark.parametrize("answer", [[], {"id": "x"}, {}, None, {"schema": "x", "references": [1]}])
+def test_answers_that_no_registry_sends(client, registry, monkeypatch, answer):
+    monkeypatch.setattr(registry, "_answer", lambda *request: (200, answer))
+    with pytest.raises(SchemaRegistryError, match="check that the url is that of a schema registry"):
+        client.get_latest_version("a")
+
+
+def test_an_answer_that_is_not_json(client, monkeypatch):
+    monkeypatch.setattr("json.dumps", lambda answer: "<html>")
+    with pytest.raises(SchemaRegistryError, match="the response is not JSON"):
+        client.get_subjects()
+
+
+def test_a_closed_client_refuses_calls(client):
+    client.close()
+    with pytest.raises(SchemaRegistryError, match="was closed"):
+        client.get_subjects()
+
+
+def test_a_pickled_client_has_its_settings(client):
+    with pickle.loads(pickle.dumps(client)) as other:
+        assert other.get_subjects() == []
+
+
+def test_a_forked_child_uses_connections_of_its_own(client, registry):
+    assert client.get_subjects() == []
+    read, write = os.pipe()
+    held = threading.Event()
+    release = threading.Event()
+
+    def hold_the_locks() -> None:
+        with client._connection._lock, client._cache._lock:
+            held.set()
+            release.wait(60)
+
+    holder = threading.Thread(target=hold_the_locks)
+    holder.start()
+    held.wait(60)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(write, str(client.register_schema("child", STRING)).encode())
+        finally:
+            os._exit(0)
+    release.set()
+    holder.join()
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read() == b"1"
+    os.waitpid(pid, 0)
+    assert client.get_subjects() == ["child"]
