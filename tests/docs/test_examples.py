@@ -1,4 +1,5 @@
-"""Python examples in README.md and docs/ run as they are, with a mock cluster in place of localhost:9092.
+"""Python examples in README.md and docs/ run as they are, with a mock cluster in place of localhost:9092,
+and a fake schema registry in place of localhost:8081.
 
 Those that cannot run are listed in ``examples.NOT_RUN``: they compile, and a producer accepts their settings.
 """
@@ -9,11 +10,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kproducer import ProducerConfig
+from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.docs.examples import NOT_RUN, ROOT, Example, check_settings, examples, settings_in
 from tests.support.kafka.maven_artifacts import KafkaUnavailableError, java_command
 from tests.support.kafka.mock_cluster import MockCluster
@@ -31,8 +34,16 @@ SPARK_ENVIRONMENT = {
 }
 
 
+@pytest.fixture
+def schema_registry() -> Iterator[FakeSchemaRegistry]:
+    with FakeSchemaRegistry() as registry:
+        yield registry
+
+
 @pytest.mark.parametrize("example", RUN, ids=str)
-def test_an_example_runs(example: Example, mock_cluster: MockCluster, tmp_path: Path) -> None:
+def test_an_example_runs(
+    example: Example, mock_cluster: MockCluster, schema_registry: FakeSchemaRegistry, tmp_path: Path
+) -> None:
     if "pyspark" in example.code:
         require_java()
     # The mock cluster creates topics for producers only, not for committed offsets.
@@ -40,6 +51,7 @@ def test_an_example_runs(example: Example, mock_cluster: MockCluster, tmp_path: 
         mock_cluster.create_topic(topic, 1)
     address = mock_cluster.bootstrap_servers.split(",")[0]
     program = example.code.replace("localhost:9092", address).replace("/tmp/", f"{tmp_path}/")
+    program = program.replace("http://localhost:8081", schema_registry.url)
     # Tracebacks show the lines of the page.
     (tmp_path / "example.py").write_text("\n" * (example.line - 1) + program, encoding="utf-8")
     uses_others = OTHER_CLIENTS.search(example.code) is not None
