@@ -205,6 +205,8 @@ class _Generator:
             return self._value(lines, kind, variable)
         logical = schema.get("logicalType")
         if logical is not None:
+            if kind in ("array", "map", "record", "error", "enum"):
+                raise UnsupportedSchemaError(schema)  # the application may have told fastavro what it means
             return self._logical(lines, schema, variable, f"{kind}-{logical}")
         if kind in ("array", "map"):
             function = self._function(

@@ -194,6 +194,16 @@ def test_usual_values_do_not_need_fastavro(kind, value):
     assert encode({"f0": value}) == by_fastavro(parsed, {"f0": value})
 
 
+def test_unknown_logical_types_are_left_to_fastavro():
+    inner = record("long", name="Inner")
+    schema = record(inner, {"type": "array", "items": "Inner", "logicalType": "unknown"})
+    encode, parsed = generated(schema)
+    value = {"f0": {"f0": 1}, "f1": [{"f0": 2}]}
+    assert encode(value) == by_fastavro(parsed, value)
+    encode, parsed = generated(record({"type": "long", "logicalType": "unknown"}), refuse=True)
+    assert encode({"f0": 3}) == by_fastavro(parsed, {"f0": 3})
+
+
 def test_a_record_may_contain_itself():
     schema = record("long", ["null", "Row"])
     encode, parsed = generated(schema, refuse=True)
