@@ -17,10 +17,12 @@ from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaTimeoutError, Outcome, ProducerClosedError
+from kproducer.metrics.metric_sample import MetricKind, MetricSample
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.sender.metrics import METRICS
 from kproducer.sender.sender import Sender
 
 if TYPE_CHECKING:
@@ -177,6 +179,20 @@ class ProducerEngine:
             },
             "requests_in_flight": self.client.in_flight_request_count(),
         }
+
+    def metric_samples(self) -> list[MetricSample]:
+        """Every metric with its present value. Any thread; blocks for no I/O."""
+        tags = {"client-id": self.config.client_id}
+        samples: list[MetricSample] = []
+        for name, value in self.metrics().items():
+            if not isinstance(value, dict):
+                kind: MetricKind = "counter" if name.endswith("_total") else "gauge"
+                unit, meaning = METRICS[name]
+                hyphened = name.replace("_", "-")
+                samples.append(
+                    MetricSample("producer-metrics", hyphened, tags, value, kind, f"{meaning} ({unit})")
+                )
+        return samples
 
     def stop(self, timeout_s: float | None, notice: str | None = None) -> int:
         """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up the rest.
