@@ -36,6 +36,7 @@ _PYTHON_MODULES = {
         "client": "api_versions client_request connections in_flight_requests metadata metadata_updater"
         " network_client node_connection",
         "kernel": "batch_header crc32c",
+        "metrics": "connection_metrics windows",
         "network": "channel_io kafka_channel network_receive network_send selector wakeup",
         "protocol": "framing registry responses send_builder",
         "records": "batch_sizing compression record_batch_builder",

@@ -98,10 +98,10 @@ def run_case(task: dict[str, Any]) -> list[dict[str, Any]]:
                 place = {"cluster": "embedded", "family": FAMILY, "row": case.name}
                 found.append({**place, "client": mode, "round": number, CPU: cost})
     for mode, producer in producers.items():
-        metrics = producer.metrics()
+        metrics = producer.metrics()["producer-metrics"]
         expected = count * (2 + task["rounds"])
-        if metrics["record_error_total"] or metrics["record_send_total"] != expected:
-            raise RuntimeError(f"{mode}: {metrics['record_send_total']} of {expected} records acknowledged")
+        if metrics["record-error-total"] or metrics["record-send-total"] != expected:
+            raise RuntimeError(f"{mode}: {metrics['record-send-total']} of {expected} records acknowledged")
         producer.close()
     return found
 

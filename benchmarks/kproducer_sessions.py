@@ -74,11 +74,14 @@ class DroppedFutureSession(CountingSession):
 
     def send_all(self, prepared: Any) -> int:
         send, topic = self.producer.send, self.topic
-        failed_before = self.producer.metrics()["record_error_total"]
+        failed_before = self._failed_count()
         for key, value in prepared:
             send(topic, value, key)
         self.producer.flush(FLUSH_SECONDS)
-        return len(prepared) - int(self.producer.metrics()["record_error_total"] - failed_before)
+        return len(prepared) - (self._failed_count() - failed_before)
+
+    def _failed_count(self) -> int:
+        return int(self.producer.metrics()["producer-metrics"]["record-error-total"])
 
 
 class CallbackSession(CountingSession):

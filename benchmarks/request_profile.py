@@ -77,7 +77,8 @@ class _Work:
         return self._sent_units() - before
 
     def _sent_units(self) -> float:
-        count: float = self._producer.metrics()[f"{self._case.unit}_total"]
+        name = {"batch": "batch-total", "request": "produce-request-total"}[self._case.unit]
+        count: float = self._producer.metrics()["producer-metrics"][name]
         return count
 
     def on_io_thread(self, function: Callable[[], object]) -> None:

@@ -21,7 +21,7 @@ from kproducer.config.producer_config import SETTINGS
 from kproducer.config.setting import Setting
 from kproducer.errors import KafkaError
 from kproducer.errors.broker_errors import ERROR_TABLE, ERRORS_BY_CODE
-from kproducer.sender.metrics import METRICS
+from kproducer.metrics.metric_table import METRICS, NOT_FROM_JAVA
 
 ROOT = Path(__file__).parents[1]
 _LINE_LENGTH = 110
@@ -134,9 +134,16 @@ listed is an `UnrecognizedCodeError`, a subclass of `UnknownServerError`.
 _METRICS_PAGE = """\
 # Metrics
 
-What `KafkaProducer.metrics()` returns. `kproducer.METRICS` has this table as a dictionary.
+The metrics of [`KafkaProducer.metrics()`](../metrics.md), by group. `kproducer.METRICS` has these tables as a
+dictionary. Names, groups and units are those of Java's producer. Counters grow while the producer lives;
+means, maxima and rates are those of the last 30 to 60 seconds.
 
-{table}
+{tables}
+## Metrics of Java that are missing
+
+| Name | Why |
+|---|---|
+{absent}
 """
 
 #: The setting with which a table begins, and its title.
@@ -262,9 +269,13 @@ def _yes(value: bool) -> str:
 
 def metrics_page() -> str:
     """All metrics as a page of the documentation."""
-    lines = ["| Name | Unit | Meaning |", "|---|---|---|"]
-    lines += [f"| `{name}` | {unit} | {meaning} |" for name, (unit, meaning) in METRICS.items()]
-    return _GENERATED_PAGE + _METRICS_PAGE.format(table="\n".join(lines))
+    lines: list[str] = []
+    for group, metrics in METRICS.items():
+        lines += [f"## {group}", "", "| Name | Kind | Meaning |", "|---|---|---|"]
+        lines += [f"| `{name}` | {kind} | {meaning} |" for name, (kind, meaning) in metrics.items()]
+        lines.append("")
+    absent = [f"| `{name}` | {reason} |" for name, reason in NOT_FROM_JAVA.items()]
+    return _GENERATED_PAGE + _METRICS_PAGE.format(tables="\n".join(lines), absent="\n".join(absent))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import uuid
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,8 +139,9 @@ def run(target: Target, topic: str, source: Source, compression: str, console: C
             sending_seconds += journey.sending_seconds
             size_bytes += sum(map(len, values))
             errors += journey.errors
-        metrics = producer.metrics()
-    report(console, source.count, size_bytes, sending_seconds, latencies_ns, metrics)
+        metrics = producer.metrics()["producer-metrics"]
+        versions = producer.health().negotiated_versions
+    report(console, source.count, size_bytes, sending_seconds, latencies_ns, metrics, versions)
     holds = verified == source.count and unexpected == 0
     console.print(f"[bold {'green' if holds else 'red'}]verified {verified:,} of {source.count:,}[/]")
     if unexpected:
@@ -156,7 +157,8 @@ def report(
     size_bytes: int,
     seconds: float,
     latencies_ns: array[int],
-    metrics: dict[str, Any],
+    metrics: Mapping[str, Any],
+    versions: Mapping[int, Mapping[str, int]],
 ) -> None:
     """Print the figures of the producer."""
     ordered = sorted(latencies_ns)
@@ -166,7 +168,7 @@ def report(
             f"{ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1e6:,.1f} ms" if ordered else "-"
         )
 
-    batches, requests = int(metrics["batch_total"]), int(metrics["request_total"])
+    batches, requests = int(metrics["batch-total"]), int(metrics["produce-request-total"])
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
     table.add_row(
@@ -180,17 +182,17 @@ def report(
     )
     table.add_row("batches", f"{batches:,}  ({count / max(batches, 1):,.0f} records each)")
     table.add_row("requests", f"{requests:,}  ({batches / max(requests, 1):,.1f} batches each)")
-    table.add_row("versions", versions_in_use(metrics))
+    table.add_row("versions", versions_in_use(versions))
     code = build_info()
     table.add_row("code", f"{code.kernel} kernel, {code.client} client")
     console.print()
     console.print(table)
 
 
-def versions_in_use(metrics: dict[str, Any]) -> str:
+def versions_in_use(negotiated: Mapping[int, Mapping[str, int]]) -> str:
     """The versions in use of each API, over all nodes."""
     spoken: dict[str, set[int]] = {}
-    for versions in metrics["negotiated_versions"].values():
+    for versions in negotiated.values():
         for name, version in versions.items():
             spoken.setdefault(name.title().replace("_", ""), set()).add(version)
     return "  ".join(f"{name} v{'/'.join(map(str, sorted(found)))}" for name, found in sorted(spoken.items()))

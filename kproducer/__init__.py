@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from kproducer.config.producer_config import ProducerConfig as ProducerConfig
     from kproducer.config.producer_settings import ProducerSettings as ProducerSettings
     from kproducer.errors.broker_errors import UnsupportedVersionError as UnsupportedVersionError
+    from kproducer.engine.producer_health import ProducerHealth as ProducerHealth
     from kproducer.installation import BuildInfo as BuildInfo, build_info as build_info
     from kproducer.kafka_producer import KafkaProducer as KafkaProducer
-    from kproducer.sender.metrics import METRICS as METRICS
+    from kproducer.metrics.metric_sample import MetricSample as MetricSample
+    from kproducer.metrics.metric_table import METRICS as METRICS
     from kproducer.sending.interceptors import ProducerRecord as ProducerRecord
     from kproducer.transactions.transaction_arguments import (
         ConsumerGroupMetadata as ConsumerGroupMetadata,
@@ -57,7 +59,9 @@ _LATER = {
     "ProducerRecord": "sending.interceptors",
     "ProducerSettings": "config.producer_settings",
     "UnsupportedVersionError": "errors.broker_errors",
-    "METRICS": "sender.metrics",
+    "METRICS": "metrics.metric_table",
+    "MetricSample": "metrics.metric_sample",
+    "ProducerHealth": "engine.producer_health",
     "SendManyResult": "bulk.send_many_result",
     "ConsumerGroupMetadata": "transactions.transaction_arguments",
     "OffsetAndMetadata": "transactions.transaction_arguments",

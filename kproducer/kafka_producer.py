@@ -36,7 +36,6 @@ from kproducer.kernel import IMPLEMENTATION, FastSend, fast_send
 from kproducer.runtime.arguments import HeadersInput
 from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
 from kproducer.runtime.source_finder import IS_INTERPRETED
-from kproducer.sender.metrics import ProducerMetrics
 from kproducer.sending.interceptors import ProducerInterceptors
 from kproducer.sending.record_sender import RecordSender
 from kproducer.sending.topic_wait import await_topic
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     from kproducer.bulk.arrow_columns import ArrowColumns
     from kproducer.bulk.send_arrow import ArrowSink
     from kproducer.config.producer_settings import ProducerSettings
+    from kproducer.engine.producer_health import ProducerHealth
+    from kproducer.metrics.metric_sample import MetricSample
     from kproducer.transactions.transaction_arguments import (
         ConsumerGroupMetadata,
         OffsetAndMetadata,
@@ -300,10 +301,35 @@ class KafkaProducer:
             for it in snapshot.topics[topic].partitions
         ]
 
-    def metrics(self) -> dict[str, Any]:
-        """Counters and present values. ``kproducer.METRICS`` has each name's unit and meaning."""
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """The metrics of Java's producer with their present values, by group and name.
+
+        The groups are "producer-metrics", "producer-topic-metrics.TOPIC" for each topic,
+        "producer-node-metrics.node-ID" for each broker, "app-info" and "kafka-metrics-count", as in
+        kafka-python. ``kproducer.METRICS`` has each name's kind, unit and meaning. Means, maxima and rates
+        are those of the last 30 to 60 seconds; a mean or maximum of no values is NaN. Any thread; after
+        ``close``, the last values. Empty in a forked child that has not used the producer yet.
+        """
+        from kproducer.engine.metric_samples import nested_metrics
+
+        return nested_metrics(self.metric_samples())
+
+    def metric_samples(self) -> list[MetricSample]:
+        """The values of ``metrics``, each with group, tags, kind and description, for exporters."""
         engine = self._lifecycle.last_engine
-        return dict(ProducerMetrics().snapshot()) if engine is None else engine.metrics()
+        return [] if engine is None else engine.metric_samples()
+
+    def health(self) -> ProducerHealth:
+        """Connections, the oldest unacknowledged record and the last error. Never blocks; any thread.
+
+        After ``close``, the last state. A forked child begins with a new one.
+        """
+        # Imported here, as in ProducerEngine.metric_samples.
+        from kproducer.engine.producer_health import ProducerHealth, health_of
+
+        engine = self._lifecycle.last_engine
+        is_closed = self._lifecycle.is_closed
+        return ProducerHealth(is_closed=is_closed) if engine is None else health_of(engine, is_closed)
 
     # -- transactions ----------------------------------------------------------------------------------
     # A call that times out continues in the background, and the same call made again waits for it. Calls that
@@ -348,7 +374,7 @@ class KafkaProducer:
             AbortTransactionError: the last transaction has to be aborted first.
             FatalProducerError: the producer has failed; close it.
         """
-        self._transactions.state("begin_transaction").begin_transaction()
+        self._transactions.begin()
 
     def send_offsets_to_transaction(
         self,

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
+from kproducer.metrics.windows import Series, Windows
 from kproducer.records.batch_sizing import buffer_sizes, largest_buffer_bytes
 from kproducer.runtime.clock import Clock
 
@@ -55,6 +56,9 @@ class BufferPool:
         sizes: of the buffers that are kept, largest first.
         lock: guards the pool. No lock is taken under it.
         waiters: the threads that wait, head first. Without the lock only a hint.
+        windows: of the two series.
+        waits: ms that each wait for memory took; guarded by the lock, read without it.
+        exhausted: waits that ended without memory; likewise.
     """
 
     def __init__(self, total_bytes: int, largest_bytes: int, clock: Clock) -> None:
@@ -63,6 +67,9 @@ class BufferPool:
         self._clock = clock
         self.lock = OwnedLock()
         self.sizes = buffer_sizes(largest_bytes)[::-1]
+        self.windows = Windows(clock)
+        self.waits = Series()
+        self.exhausted = Series()
         # Guarded by lock.
         #: Free buffers by size; the keys are fixed, largest first.
         self._free: dict[int, list[bytearray]] = {size: [] for size in self.sizes}
@@ -183,9 +190,14 @@ class BufferPool:
         started_ms = self._clock.monotonic_ms()
         self.on_wait()
         wakeup.wait(max(max_block_ms, 0) / 1000)
+        elapsed_ms = self._clock.monotonic_ms() - started_ms
+        window = self.windows.at(started_ms + elapsed_ms)
         with self.lock:
             closed = self._closed
             granted = grant.is_complete and not closed
+            self.waits.add(float(elapsed_ms), window)
+            if not granted and not closed:
+                self.exhausted.add(1.0, window)
             if not granted:
                 self._withdraw_locked(grant)
             available = self._available_locked()
@@ -193,7 +205,6 @@ class BufferPool:
         if closed:
             raise ProducerClosedError("the producer was closed while a call waited for buffer memory")
         if not granted:
-            elapsed_ms = self._clock.monotonic_ms() - started_ms
             raise BufferExhaustedError(
                 f"could not allocate {grant.wanted_bytes} bytes of buffer memory within max_block_ms (waited"
                 f" {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes} bytes free,"

@@ -498,10 +498,14 @@ class RecordAccumulator:
         """Batches that wait, are in flight, or whose memory is still in use."""
         return len(self._incomplete)
 
+    def incomplete_batches(self) -> list[ProducerBatch]:
+        """Batches that are neither acknowledged nor failed, in the order in which they began. Any thread."""
+        return [batch for batch in list(self._incomplete) if not batch.is_done]
+
     @property
     def incomplete_record_count(self) -> int:
         """Records that are neither acknowledged nor failed."""
-        return sum(batch.record_count for batch in list(self._incomplete) if not batch.is_done)
+        return sum(batch.record_count for batch in self.incomplete_batches())
 
     def begin_flush(self, flush: object) -> None:
         """Make everything ready until ``end_flush(flush)``. Wake the I/O thread after this.
@@ -536,17 +540,17 @@ class RecordAccumulator:
                 results.extend(result.parts[1])
         return True
 
-    def abort_incomplete_batches(self, error: KafkaError) -> None:
+    def abort_incomplete_batches(self, error: KafkaError) -> dict[str, int]:
         """Fail everything that is not done, after ``close``. Memory of batches in flight stays with them.
 
-        ``error`` is shared; each batch gets the outcome that fits it.
+        ``error`` is shared; each batch gets the outcome that fits it. Returns the number of records by topic.
         """
         # An append that did not see the close holds its queue's lock, so it has finished when this thread has
         # had that lock; later ones see is_closed. So no batch is created after this loop.
         for queue in self.queues.all_queues():
             with queue.lock:
                 pass
-        self._abort(lambda batch: error)
+        return self._abort(lambda batch: error)
 
     def abort_undrained_batches(self, error: KafkaError, sent_too: bool = False) -> None:
         """Fail the queued batches that were never sent; ``sent_too``: also those that wait for a retry."""
@@ -554,15 +558,18 @@ class RecordAccumulator:
             lambda batch: error if not batch.in_flight and (sent_too or not batch.send_count) else None
         )
 
-    def abort_unsent_batches(self, error_of: Callable[[TopicPartition], KafkaError | None]) -> int:
-        """Fail the batches that were never sent and whose partition has an error; returns their records."""
+    def abort_unsent_batches(self, error_of: Callable[[TopicPartition], KafkaError | None]) -> dict[str, int]:
+        """Fail the batches that were never sent and whose partition has an error.
+
+        Returns the number of their records by topic.
+        """
         return self._abort(
             lambda batch: None if batch.in_flight or batch.send_count else error_of(batch.topic_partition)
         )
 
-    def _abort(self, error_of: Callable[[ProducerBatch], KafkaError | None]) -> int:
-        """Fail the batches that have an error; returns the number of their records."""
-        record_count = 0
+    def _abort(self, error_of: Callable[[ProducerBatch], KafkaError | None]) -> dict[str, int]:
+        """Fail the batches that have an error; returns the number of their records by topic."""
+        counts: dict[str, int] = {}
         for batch in list(self._incomplete):
             error = error_of(batch)
             if error is None:
@@ -571,7 +578,8 @@ class RecordAccumulator:
                 self.queues.queue_of(batch.topic_partition).remove(batch)
                 # A batch that is already done was being completed when the I/O thread failed.
                 if not batch.is_done:
-                    record_count += batch.record_count
+                    topic = batch.topic_partition.topic
+                    counts[topic] = counts.get(topic, 0) + batch.record_count
                     its_error = error.copy()
                     its_error.outcome = batch.outcome
                     if self._transaction_manager is not None:
@@ -581,7 +589,7 @@ class RecordAccumulator:
             except Exception:
                 # The other batches have to fail all the same.
                 _log.exception("The batch for %s could not be failed", batch.topic_partition)
-        return record_count
+        return counts
 
     def abandon_after_fork(self, error: KafkaError) -> None:
         """In a forked child, which does not use this object: fail the inherited futures, without a lock."""

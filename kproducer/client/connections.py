@@ -94,6 +94,10 @@ class Connections:
         tables = [connection.versions for connection in self._by_id.copy().values()]
         return [versions for versions in tables if versions is not None]
 
+    def brokers_in(self, state: ConnectionState) -> list[str]:
+        """The brokers, in words, whose connection is in this state. Any thread."""
+        return [each.broker for each in self._by_id.copy().values() if each.state is state]
+
     def can_send(self, node_id: str, now_ms: int) -> bool:
         """Whether the connection is ready, not throttled, and has room for a request."""
         connection = self._by_id.get(node_id)

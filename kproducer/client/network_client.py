@@ -44,10 +44,12 @@ from kproducer.errors import (
 )
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.errors.internal_errors import TlsListenerError
+from kproducer.metrics.connection_metrics import ConnectionMetrics
 from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, canonical_addresses
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.proxy import Proxy
 from kproducer.network.selector import Selector
+from kproducer.protocol.framing import SIZE_PREFIX_BYTES
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
@@ -78,8 +80,10 @@ class NetworkClient:
         proxy: the proxy that connections go through; ``None``: they go to the brokers directly.
         begin_lookup: host name to addresses; ``None``: the operating system's name service, on other threads.
         random: for backoff jitter and the choice among equal nodes.
+        metrics: counts requests and authentications; ``None``: its own.
 
     Attributes:
+        metrics: as given.
         connections: the state of the connection to each node.
         refusals: by node id, why the last connection ended, if one side refused the other because of
             credentials or certificates. The next attempt to connect removes it.
@@ -97,9 +101,12 @@ class NetworkClient:
         proxy: Proxy | None = None,
         begin_lookup: BeginLookup | None = None,
         random: random_module.Random | None = None,
+        metrics: ConnectionMetrics | None = None,
     ) -> None:
         random = random if random is not None else random_module.Random()
         # fixed after construction
+        self.metrics = metrics if metrics is not None else ConnectionMetrics(clock)
+        self._is_secured = config.uses_tls or sasl is not None
         self._selector = selector
         #: Ends the current or next ``poll`` early. Any thread; cheap and coalesced.
         self.wakeup = selector.wakeup
@@ -281,6 +288,9 @@ class NetworkClient:
         request.send = NetworkSend(destination, frame)
         self._versions_used[destination, request.api_key] = request.api_version
         connection.was_used = True
+        metrics = self.metrics
+        node_metrics = metrics.node(destination)
+        node_metrics.requests.add(float(request.send.remaining_bytes), metrics.windows.at(now_ms))
         try:
             self._selector.send(request.send)
             self._in_flight.add(request)
@@ -294,6 +304,11 @@ class NetworkClient:
             self._expects_no_response = True
             self._unanswered_queued += 1
         return request
+
+    @property
+    def connection_count(self) -> int:
+        """Connections and attempts to connect. Any thread."""
+        return self._selector.connection_count
 
     def in_flight_request_count(self) -> int:
         """Requests that were sent and have not ended."""
@@ -413,6 +428,9 @@ class NetworkClient:
         pending = self._in_flight.request_of(connection.id, payload, connection.broker)
         if pending is None:
             return
+        window = self.metrics.windows.at(now_ms)
+        node_metrics = self.metrics.node(connection.id)
+        node_metrics.responses.add(float(len(payload) + SIZE_PREFIX_BYTES), window)
         api_key = pending.api_key
         if api_key == ApiKey.API_VERSIONS and pending.is_internal:
             self._handle_versions_answer(connection, pending, payload, now_ms)
@@ -426,6 +444,7 @@ class NetworkClient:
         if not pending.is_internal:
             # This comes first: an error below must not lose a request that is no longer in flight.
             self._ended.append(ClientResponse(pending, now_ms, body=body))
+            node_metrics.latency.add(float(now_ms - pending.sent_ms), window)
         # Responses of the SASL APIs have no such field.
         throttle_ms: int = getattr(body, "throttle_time_ms", 0)
         if throttle_ms > 0:
@@ -433,6 +452,9 @@ class NetworkClient:
         if api_key in _SASL_APIS:
             assert self._authenticator is not None
             self._authenticator.on_response(connection, body, now_ms)
+            if connection.state is ConnectionState.READY:
+                is_again = connection.ready_count > 1
+                self.metrics.count(self.metrics.reauthenticated if is_again else self.metrics.authenticated)
         elif pending.is_internal:
             self._updater.handle_successful_response(pending, now_ms, body)
             nodes = self._updater.fetch_nodes()
@@ -455,6 +477,8 @@ class NetworkClient:
         versions = NodeApiVersions.from_response(broker, answer)
         if self._authenticator is None:
             connection.ready(versions)
+            if self._is_secured:
+                self.metrics.count(self.metrics.authenticated)
         else:
             self._authenticator.begin(connection, versions, now_ms)
         if answer.throttle_time_ms > 0:
@@ -591,6 +615,7 @@ class NetworkClient:
         self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)
         if isinstance(error, AuthenticationError):
             self.refusals[connection.node.id] = error
+            self.metrics.count(self.metrics.refused)
         self._cancel_in_flight(connection.id, error, now_ms)
         self._updater.handle_server_disconnect(now_ms, connection.id, error)
 
@@ -637,16 +662,22 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
 
         proxy = Proxy(parse_proxy_url(config.proxy_url))
     metadata.bootstrap(_bootstrap_addresses(config))
+    metrics = ConnectionMetrics(clock)
     if tls is None:
-        selector = Selector(config, clock, proxy=proxy)
+        selector = Selector(config, clock, proxy=proxy, metrics=metrics)
     else:
         new_transport, channel_io = tls.new_transport, tls.channel_io()
         selector = Selector(
-            config, clock, transport_factory=new_transport, proxy=proxy, channel_io=channel_io
+            config,
+            clock,
+            transport_factory=new_transport,
+            proxy=proxy,
+            channel_io=channel_io,
+            metrics=metrics,
         )
     try:
         updater = MetadataUpdater(metadata, config)
-        return NetworkClient(selector, updater, config, clock, sasl=sasl, proxy=proxy)
+        return NetworkClient(selector, updater, config, clock, sasl=sasl, proxy=proxy, metrics=metrics)
     except BaseException:
         selector.close()
         raise

@@ -70,6 +70,7 @@ class NodeConnection:
         last_attempt_ms: when a connection was last attempted or lost (monotonic); 0 before the first attempt.
         setup_timeout_ms: of the current or next attempt.
         reauthenticate_ms: when to authenticate again (monotonic); set once the connection is ready.
+        ready_count: how often it became ready since it came up: more than once if it was authenticated again.
         was_used: a request of the client's users was sent since the connection became ready.
         was_answered: the broker answered a request since the connection came up, other than ApiVersions
             and those of SASL.
@@ -93,6 +94,7 @@ class NodeConnection:
         self.last_error: str | None = None
         self.setup_timeout_ms = setup_timeout.backoff_ms(0)
         self.reauthenticate_ms = NEVER_MS
+        self.ready_count = 0
         self.was_used = False
         self.was_answered = False
         self._reconnect_backoff_ms = 0
@@ -205,6 +207,7 @@ class NodeConnection:
     def checking_api_versions(self) -> None:
         """The connection is up and ApiVersions is being sent."""
         self._move(_S.CHECKING_API_VERSIONS)
+        self.ready_count = 0
         self.was_answered = False
         self._reset_setup_timeout()
 
@@ -239,6 +242,7 @@ class NodeConnection:
         """Version check and authentication succeeded. The backoff is reset."""
         self._move(_S.READY)
         self.versions = versions
+        self.ready_count += 1
         self.last_error = None
         self.reauthenticate_ms = NEVER_MS
         self.was_used = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.record_accumulator import RecordAccumulator
@@ -17,15 +17,15 @@ from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaTimeoutError, Outcome, ProducerClosedError
-from kproducer.metrics.metric_sample import MetricKind, MetricSample
+from kproducer.metrics.call_times import CallTimes
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.sender.metrics import METRICS
 from kproducer.sender.sender import Sender
 
 if TYPE_CHECKING:
+    from kproducer.metrics.metric_sample import MetricSample
     from kproducer.transactions.transaction_manager import TransactionManager
 
 _log = GuardedLogger(__name__)
@@ -49,12 +49,16 @@ class ProducerEngine:
         transaction_manager: idempotence and transactions; ``None`` without either.
         transaction_lifecycle: the state of transactions; ``None`` without a transactional id.
         config, clock: as given.
+        call_times: how long callers have waited.
+        started_wall_ms: when it was created, since the epoch.
         thread: the I/O thread; a daemon, so that it cannot keep the interpreter from ending.
     """
 
     def __init__(self, config: ProducerConfig, clock: Clock) -> None:
         self.config = config
         self.clock = clock
+        self.call_times = CallTimes()
+        self.started_wall_ms = clock.wall_ms()
         with contextlib.ExitStack() as undo:
             # If a step fails, everything that was opened before is closed.
             self.pool = BufferPool.of(config, clock)
@@ -150,7 +154,7 @@ class ProducerEngine:
         """See ``KafkaProducer.flush``."""
         timeout_s = checked_timeout_s("flush", timeout)
         self.check_may_wait("flush")
-        with self.flushing():
+        with self.call_times.timing("flush-time-ns-total"), self.flushing():
             is_complete = self.accumulator.await_completion(None if timeout_s is None else timeout_s * 1000)
         if is_complete:
             return
@@ -163,36 +167,17 @@ class ProducerEngine:
             f"flush({timeout}): {count} records are not acknowledged yet{f'; {causes}' if causes else ''}"
         )
 
-    def metrics(self) -> dict[str, Any]:
-        """See ``KafkaProducer.metrics``."""
-        updated_ms = self.metadata.last_successful_update_ms
-        versions = self.client.negotiated_versions()
-        return {
-            **self.sender.metrics.snapshot(),
-            "buffer_available_bytes": self.pool.available_bytes,
-            "buffer_total_bytes": self.config.buffer_memory,
-            "incomplete_batches": self.accumulator.incomplete_count,
-            "metadata_age_ms": -1 if updated_ms is None else self.clock.monotonic_ms() - updated_ms,
-            "negotiated_versions": {
-                node_id: {api.name: version for api, version in of_node.items()}
-                for node_id, of_node in versions.items()
-            },
-            "requests_in_flight": self.client.in_flight_request_count(),
-        }
-
     def metric_samples(self) -> list[MetricSample]:
-        """Every metric with its present value. Any thread; blocks for no I/O."""
-        tags = {"client-id": self.config.client_id}
-        samples: list[MetricSample] = []
-        for name, value in self.metrics().items():
-            if not isinstance(value, dict):
-                kind: MetricKind = "counter" if name.endswith("_total") else "gauge"
-                unit, meaning = METRICS[name]
-                hyphened = name.replace("_", "-")
-                samples.append(
-                    MetricSample("producer-metrics", hyphened, tags, value, kind, f"{meaning} ({unit})")
-                )
-        return samples
+        """Every metric with its present value. Any thread, also after the end; never waits for I/O."""
+        # Imported here, because attrs takes longer than all other imports of a producer.
+        from kproducer.engine.metric_samples import sample_metrics
+
+        return sample_metrics(self)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the I/O thread has ended: nothing will be sent any more."""
+        return self._ended.is_set()
 
     def stop(self, timeout_s: float | None, notice: str | None = None) -> int:
         """Deliver what was accepted and end the I/O thread; after ``timeout_s`` give up the rest.

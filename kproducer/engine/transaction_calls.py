@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 
 _log = GuardedLogger(__name__)
 
+#: The metric that counts the time of each call that waits.
+_TIMES = {
+    "init_transactions": "txn-init-time-ns-total",
+    "send_offsets_to_transaction": "txn-send-offsets-time-ns-total",
+    "commit_transaction": "txn-commit-time-ns-total",
+    "commit_prepared": "txn-commit-time-ns-total",
+    "abort_transaction": "txn-abort-time-ns-total",
+    "abort_prepared": "txn-abort-time-ns-total",
+}
+
 
 class TransactionCalls:
     """Starts the steps of transactions, and waits for them. Thread-safe.
@@ -66,9 +76,10 @@ class TransactionCalls:
             flush: send batches without waiting for ``linger_ms`` meanwhile.
         """
         engine, transaction_lifecycle, timeout_s = self._check_may_wait(call, timeout)
-        operation = begin(transaction_lifecycle)
-        with engine.flushing() if flush else contextlib.nullcontext():
-            has_ended = operation.wait(timeout_s)
+        with engine.call_times.timing(_TIMES[call]):
+            operation = begin(transaction_lifecycle)
+            with engine.flushing() if flush else contextlib.nullcontext():
+                has_ended = operation.wait(timeout_s)
         if not has_ended:
             assert engine.transaction_manager is not None  # as there is a transactional id
             waits_for = engine.transaction_manager.protocol.waits_for
@@ -79,6 +90,12 @@ class TransactionCalls:
             )
         transaction_lifecycle.acknowledge(operation)
         operation.raise_if_failed()
+
+    def begin(self) -> None:
+        """See ``KafkaProducer.begin_transaction``."""
+        transaction_lifecycle = self.state("begin_transaction")
+        with self._lifecycle.running_engine().call_times.timing("txn-begin-time-ns-total"):
+            transaction_lifecycle.begin_transaction()
 
     def commit(self, timeout: float | None) -> None:
         """See ``KafkaProducer.commit_transaction``."""
@@ -91,7 +108,7 @@ class TransactionCalls:
     def prepare(self, timeout: float | None) -> PreparedTransaction:
         """See ``KafkaProducer.prepare``."""
         engine, transaction_lifecycle, timeout_s = self._check_may_wait("prepare", timeout)
-        with engine.flushing():
+        with engine.call_times.timing("txn-prepare-time-ns-total"), engine.flushing():
             is_complete = engine.accumulator.await_completion(timeout_s * 1000)
         if not is_complete:
             raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
@@ -108,7 +125,7 @@ class TransactionCalls:
     def block(self) -> Iterator[None]:
         """See ``KafkaProducer.transaction``."""
         self._check_may_wait("transaction", None)
-        self.state("begin_transaction").begin_transaction()
+        self.begin()
         is_committing = False
         try:
             yield

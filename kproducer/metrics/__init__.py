@@ -3,7 +3,3 @@
 The I/O thread records; any thread takes samples. Knows nothing of batches, requests and sockets.
 Source: Kafka package ``org.apache.kafka.common.metrics``.
 """
-
-from __future__ import annotations
-
-from kproducer.metrics.metric_sample import MetricSample as MetricSample

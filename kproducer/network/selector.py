@@ -25,6 +25,7 @@ from kproducer.errors import (
     printable,
 )
 from kproducer.errors.internal_errors import IdleDisconnectError
+from kproducer.metrics.connection_metrics import ConnectionMetrics
 from kproducer.network.channel_io import (
     READ,
     READ_SIZE_BYTES,
@@ -67,6 +68,7 @@ class Selector:
         max_frame_bytes: the longest response accepted.
         transport_factory: makes the transport layer of a socket to a host; ``None``: plaintext.
         proxy: connections with a ``target`` go through it.
+        metrics: counts connections and polls; ``None``: its own.
         channel_io: moves the bytes; by default ``PortableChannelIo`` with a factory, and the fastest without.
 
     Attributes (results of the last ``poll``):
@@ -85,8 +87,10 @@ class Selector:
         transport_factory: TransportFactory | None = None,
         proxy: Proxy | None = None,
         channel_io: type[ChannelIo] | None = None,
+        metrics: ConnectionMetrics | None = None,
     ) -> None:
         # fixed after construction
+        self._metrics = metrics if metrics is not None else ConnectionMetrics(clock)
         self._config = config
         max_idle_ms = config.connections_max_idle_ms
         # A connection outlives the poll in which bytes moved, as in Kafka: with 0 none would come up.
@@ -164,6 +168,11 @@ class Selector:
         self._channels[connection_id] = channel
         self._next_idle_ms = min(self._next_idle_ms, now_ms + self._max_idle_ms)
 
+    @property
+    def connection_count(self) -> int:
+        """Connections and attempts to connect. Any thread."""
+        return len(self._channels)
+
     def is_channel_ready(self, connection_id: str) -> bool:
         """Whether the connection is up and its handshakes have ended."""
         channel = self._channels.get(connection_id)
@@ -181,6 +190,7 @@ class Selector:
         # share.
         for channel in self._channels.values():
             channel.close()
+            self._metrics.count(self._metrics.closed)
         self._channels.clear()
         self._io.close()
         self._wakeup.close()
@@ -240,6 +250,11 @@ class Selector:
             if not channel.is_closed:
                 channel.last_active_ms = now_ms
                 self._channels.move_to_end(channel.connection_id)
+        metrics = self._metrics
+        window = metrics.windows.at(now_ms)
+        metrics.polls.add(1.0, window)
+        if served:
+            metrics.transfers.add(float(len(served)), window)
         if now_ms >= self._next_idle_ms:
             self._close_idle(now_ms)
         return now_ms
@@ -297,6 +312,7 @@ class Selector:
                     raise
                 raise NetworkError(f"the proxy cannot be reached: {error}") from error
             channel.tcp_connected = True
+            self._metrics.count(self._metrics.created)
             self.connected.append(channel.connection_id)
         if channel.tunnel is not None and channel.tunnel.advance():
             channel.tunnel = None
@@ -363,7 +379,8 @@ class Selector:
 
     def _drop(self, channel: KafkaChannel) -> None:
         """Forget the channel and close its descriptor, in whatever state it is."""
-        self._channels.pop(channel.connection_id, None)
+        if self._channels.pop(channel.connection_id, None) is not None:
+            self._metrics.count(self._metrics.closed)
         self._buffered.discard(channel)
         self._sending.pop(channel, None)
         try:

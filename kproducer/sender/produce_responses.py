@@ -106,7 +106,8 @@ class ProduceResponseHandler:
         )
         try:
             if response.body is not None:
-                self._metrics.response_received(response.latency_ms, response.body.throttle_time_ms)
+                throttle_time_ms = response.body.throttle_time_ms
+                self._metrics.response_received(response.latency_ms, throttle_time_ms, response.received_ms)
                 self._read_body(waiting, topic_ids, node, response)
             else:
                 # No failure either: acks=0, the request was written to the socket and gets no response.
@@ -390,7 +391,7 @@ class BatchCompletion:
         error = error.with_outcome(outcome, bug)
         try:
             if not batch.is_done and batch.complete(error=error):
-                self._metrics.record_error_total += batch.record_count
+                self._metrics.records_failed(batch.topic_partition.topic, batch.record_count, error)
             self._request_completed(batch)
             self._sequence_failed(batch, error, Outcome.UNKNOWN)
             self._accumulator.deallocate(batch)
@@ -407,12 +408,12 @@ class BatchCompletion:
     def _split(self, batch: ProducerBatch, error: KafkaError) -> None:
         batch.last_error = error
         parts = self._accumulator.split_and_reenqueue(batch)
-        self._metrics.batch_split_total += 1
+        self._metrics.batch_split()
         _log.info("Split a batch of %d records into %d: %s", batch.record_count, parts, error)
         self._accumulator.deallocate(batch)
 
     def _retry(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> None:
-        self._metrics.record_retry_total += batch.record_count
+        self._metrics.records_retried(batch.topic_partition.topic, batch.record_count)
         suffix = self._repeats.suffix(("retry", type(error).__name__), now_ms)
         _log.log(
             logging.DEBUG if suffix is None else logging.INFO,
@@ -476,7 +477,7 @@ class BatchCompletion:
         record_errors: Callable[[int], KafkaError] | None = None,
     ) -> None:
         if batch.complete(error=error, record_errors=record_errors):
-            self._metrics.record_error_total += batch.record_count
+            self._metrics.records_failed(batch.topic_partition.topic, batch.record_count, error)
             # An outage fails thousands of batches with the same error. Futures and callbacks get all of them.
             suffix = self._repeats.suffix(type(error).__name__, now_ms)
             _log.log(

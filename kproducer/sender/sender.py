@@ -82,7 +82,7 @@ class Sender:
         self._clock = clock
         self._config = config
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
-        self.metrics = ProducerMetrics()
+        self.metrics = ProducerMetrics(clock)
         self.in_flight = InFlightBatches(config.delivery_timeout_ms)
         self._completion = BatchCompletion(
             config, accumulator, metadata, self.in_flight, self.metrics, transaction_manager
@@ -241,8 +241,11 @@ class Sender:
 
     def _abort_all(self, error: KafkaError) -> None:
         self.records_lost = self._accumulator.incomplete_record_count
-        self._accumulator.abort_incomplete_batches(error)
-        self.metrics.record_error_total += self.records_lost
+        self._count_failed(self._accumulator.abort_incomplete_batches(error), error)
+
+    def _count_failed(self, records_by_topic: Mapping[str, int], error: KafkaError) -> None:
+        for topic, count in records_by_topic.items():
+            self.metrics.records_failed(topic, count, error)
 
     # -- idempotence and transactions ------------------------------------------------------------------
 
@@ -366,7 +369,8 @@ class Sender:
             # No broker can be asked for an unknown leader.
             return error_of_all if leader is None else new.get(leader.id)
 
-        self.metrics.record_error_total += self._accumulator.abort_unsent_batches(refusal_of)
+        failed = self._accumulator.abort_unsent_batches(refusal_of)
+        self._count_failed(failed, error_of_all or next(iter(new.values())))
 
     def _stage_of(self, batch: ProducerBatch, snapshot: MetadataSnapshot) -> str:
         """What an unsent batch has been waiting for."""

@@ -47,6 +47,17 @@ def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> Me
         raise InvalidTopicError(mistake)
     metadata = engine.metadata
     now_ms = engine.clock.monotonic_ms()
+    metadata.add(topic, now_ms)
+    snapshot = metadata.snapshot
+    count = snapshot.partition_count(topic)
+    if count and (partition is None or partition < count):
+        return snapshot
+    with engine.call_times.timing("metadata-wait-time-ns-total"):
+        return _await(engine, topic, partition, now_ms)
+
+
+def _await(engine: ProducerEngine, topic: str, partition: int | None, now_ms: int) -> MetadataSnapshot:
+    metadata = engine.metadata
     deadline_ms = now_ms + engine.config.max_block_ms
     missing_since_ms: int | None = None
     while True:

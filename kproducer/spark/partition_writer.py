@@ -123,7 +123,7 @@ class TaskRowSender:
         self._sink = producer.arrow_sink(columns.topic, arrow_columns(columns))
         self._pending = self._sink.rows_by_result
         self._acknowledged = 0
-        self._metrics_before = producer.metrics()
+        self._metrics_before = producer.metrics()["producer-metrics"]
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send every row; blocks while the producer's memory is full.
@@ -169,7 +169,7 @@ class TaskRowSender:
                 f"{missing} of {self.summary.rows} records have no result after a flush; they may have been "
                 "written. This is a bug in kproducer"
             )
-        self.summary.set_requests(self._metrics_before, self._producer.metrics())
+        self.summary.set_requests(self._metrics_before, self._producer.metrics()["producer-metrics"])
         freeze_gc_after_first_task()
 
     def _raise_if_failed(self) -> None:

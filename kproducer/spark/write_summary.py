@@ -20,7 +20,11 @@ from pyspark.sql.datasource import WriterCommitMessage
 logger = logging.getLogger("kproducer.spark")
 
 #: Attributes of ``WriteSummary`` that come from the producer, and the metrics that count them.
-_METRICS = {"wire_bytes": "byte_total", "requests": "request_total", "retried_records": "record_retry_total"}
+_METRICS = {
+    "wire_bytes": "byte-total",
+    "requests": "produce-request-total",
+    "retried_records": "record-retry-total",
+}
 
 
 @dataclass

@@ -23,7 +23,7 @@ def test_a_batch_too_large_for_the_topic_is_split_and_delivered_in_order(kafka):
     ) as producer:
         futures = [producer.send("split", value) for value in values]
         answers = [future.get(timeout=30) for future in futures]
-        splits = producer.metrics()["batch_split_total"]
+        splits = producer.metrics()["producer-metrics"]["batch-split-total"]
     assert [each.value for each in read_topic(kafka.bootstrap_servers, "split")] == values
     assert [answer.offset for answer in answers] == list(range(100))
     assert splits >= 1

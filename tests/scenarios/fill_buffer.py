@@ -42,7 +42,7 @@ def main() -> None:
     except BufferExhaustedError:
         pass
     grown = resident_bytes() - before
-    batches = int(producer.metrics()["incomplete_batches"])
+    batches = producer.health().unacknowledged_batches
     print(json.dumps({"grown_bytes": grown, "records": sent, "batches": batches}))
     producer.close(0)
 

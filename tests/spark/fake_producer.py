@@ -84,7 +84,8 @@ class FakeProducer:
 
     def metrics(self) -> dict[str, Any]:
         sent = len(self.sent)
-        return {"byte_total": 10 * sent, "request_total": sent, "record_retry_total": 0}
+        counts = {"byte-total": 10 * sent, "produce-request-total": sent, "record-retry-total": 0}
+        return {"producer-metrics": counts}
 
     def close(self, timeout: float | None = None) -> None:
         self.closed_with.append(timeout)

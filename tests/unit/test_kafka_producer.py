@@ -38,6 +38,7 @@ from kproducer import (
     RecordMetadata,
     RecordTooLargeError,
     SerializationError,
+    __version__,
 )
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.client import network_client
@@ -228,9 +229,9 @@ def test_bad_input_is_refused_at_the_call_and_harms_nothing(
     assert producer.send("t", b"fine").get(PATIENCE_S).topic == "t"
     assert called == []
     producer.close(PATIENCE_S)
-    metrics = producer.metrics()
-    assert metrics["buffer_available_bytes"] == metrics["buffer_total_bytes"]
-    assert metrics["io_error_total"] == 0
+    metrics = producer.metrics()["producer-metrics"]
+    assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"]
+    assert metrics["io-error-total"] == 0
 
 
 @pytest.mark.parametrize(
@@ -522,16 +523,73 @@ def test_metrics_have_the_documented_names_and_count(make: MakeProducer) -> None
     for _ in range(10):
         producer.send("t", b"x" * 100, partition=0)
     producer.flush(PATIENCE_S)
-    metrics = producer.metrics()
-    assert set(metrics) == set(METRICS)
-    assert metrics["record_send_total"] == 10
-    assert metrics["record_error_total"] == 0
-    assert metrics["byte_total"] > 1000
-    assert metrics["request_total"] >= 1
-    assert metrics["negotiated_versions"]
-    assert metrics["incomplete_batches"] == 0
+    groups = producer.metrics()
+    for group, names in METRICS.items():
+        found = [metrics for key, metrics in groups.items() if key == group or key.startswith(f"{group}.")]
+        assert found
+        assert all(metrics.keys() - {"version"} == names.keys() for metrics in found)
+    metrics = groups["producer-metrics"]
+    assert metrics["record-send-total"] == 10
+    assert metrics["record-error-total"] == 0
+    assert metrics["byte-total"] > 1000
+    assert metrics["produce-request-total"] >= 1
+    assert metrics["incomplete-batches"] == 0
+    assert metrics["request-total"] > metrics["produce-request-total"]
+    assert metrics["metadata-wait-time-ns-total"] > 0
+    assert metrics["flush-time-ns-total"] > 0
+    assert groups["producer-topic-metrics.t"]["record-send-total"] == 10
+    assert groups["app-info"]["version"] == __version__
+    assert groups["kafka-metrics-count"]["count"] == len(producer.metric_samples())
     producer.close(PATIENCE_S)
-    assert producer.metrics()["record_send_total"] == 10
+    assert producer.metrics()["producer-metrics"]["record-send-total"] == 10
+
+
+def test_samples_have_tags_and_counters_do_not_fall(make: MakeProducer) -> None:
+    producer = make(client_id="sampled")
+    before: dict[object, float] = {}
+    for _ in range(3):
+        producer.send("t", b"x", partition=0).result(PATIENCE_S)
+        samples = producer.metric_samples()
+        identities = [(each.group, each.name, *sorted(each.tags.items())) for each in samples]
+        assert len(set(identities)) == len(identities)
+        for identity, sample in zip(identities, samples, strict=True):
+            assert sample.tags["client-id"] == "sampled"
+            if sample.kind == "counter":
+                assert sample.value >= before.get(identity, 0.0), sample
+                before[identity] = sample.value
+    nodes = {each.tags["node-id"] for each in samples if each.group == "producer-node-metrics"}
+    assert "node--1" in nodes  # bootstrap
+    assert len(nodes) > 1
+
+
+def test_health_of_a_producer_that_works_and_of_a_closed_one(make: MakeProducer) -> None:
+    producer = make()
+    assert not producer.health().is_closed
+    producer.send("t", b"x", partition=0).result(PATIENCE_S)
+    health = producer.health()
+    assert health.is_connected
+    assert health.connected_brokers
+    assert (health.unacknowledged_batches, health.unacknowledged_records) == (0, 0)
+    assert health.oldest_unacknowledged_ms is None
+    assert health.last_error is None
+    assert health.last_error_time_ms is None
+    assert health.fatal_error is None
+    assert health.metadata_age_ms is not None
+    assert any("PRODUCE" in versions for versions in health.negotiated_versions.values())
+    producer.close(PATIENCE_S)
+    assert producer.health().is_closed
+    assert not producer.health().is_connected
+
+
+def test_health_without_a_broker(make: MakeProducer) -> None:
+    producer = make(bootstrap_servers="127.0.0.1:1", max_block_ms=300)
+    with pytest.raises(KafkaTimeoutError):
+        producer.send("t", b"x")
+    health = producer.health()
+    assert not health.is_connected
+    assert health.connection_error is not None
+    assert "127.0.0.1:1" in health.connection_error
+    assert health.metadata_age_ms is None
 
 
 def test_a_producer_cannot_be_pickled_and_says_what_to_do(make: MakeProducer) -> None:

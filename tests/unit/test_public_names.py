@@ -6,7 +6,7 @@ import inspect
 
 import kproducer
 from kproducer import errors
-from kproducer.sender.metrics import METRICS
+from kproducer.metrics.metric_table import METRICS
 
 PUBLIC_NAMES = [
     "METRICS",
@@ -39,6 +39,7 @@ PUBLIC_NAMES = [
     "KafkaTimeoutError",
     "LocalProtocolError",
     "MetadataTimeoutError",
+    "MetricSample",
     "NetworkError",
     "NoBrokersAvailableError",
     "Node",
@@ -49,6 +50,7 @@ PUBLIC_NAMES = [
     "PreparedTransaction",
     "ProducerClosedError",
     "ProducerConfig",
+    "ProducerHealth",
     "ProducerRecord",
     "ProducerSettings",
     "RecordMetadata",
@@ -143,7 +145,8 @@ def test_the_parameters_of_the_public_methods_are_pinned() -> None:
 
 
 def test_every_metric_is_documented() -> None:
-    for name, (unit, meaning) in METRICS.items():
-        assert name.islower()
-        assert unit
-        assert meaning
+    for group in METRICS.values():
+        for name, (kind, meaning) in group.items():
+            assert name.islower()
+            assert kind == ("counter" if name.endswith("-total") else "gauge")
+            assert meaning

@@ -50,7 +50,7 @@ def check_round_trip(
     started_ms = time.time_ns() // 1_000_000
     with KafkaProducer(bootstrap_servers=bootstrap_servers, **config) as producer:
         answers = send_all(producer, topic, records)
-        was_retried = producer.metrics()["record_retry_total"] > 0
+        was_retried = producer.metrics()["producer-metrics"]["record-retry-total"] > 0
     ended_ms = time.time_ns() // 1_000_000
 
     has_offsets = config.get("acks", "all") not in (0, "0")
@@ -101,7 +101,7 @@ def _check_stored(record: SampleRecord, stored: ReadRecord) -> None:
 def versions_in_use(producer: KafkaProducer) -> dict[str, set[int]]:
     """API name -> the versions that the producer uses, over all nodes."""
     spoken: dict[str, set[int]] = defaultdict(set)
-    for versions in producer.metrics()["negotiated_versions"].values():
+    for versions in producer.health().negotiated_versions.values():
         for name, version in versions.items():
             spoken[name].add(version)
     return dict(spoken)

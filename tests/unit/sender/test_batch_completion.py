@@ -36,7 +36,7 @@ def test_retriable_errors_are_tried_again(code: int) -> None:
     bench.step()
     assert future.result(0).offset == 3
     assert len(bench.deliveries) == 1
-    assert bench.sender.metrics.record_retry_total == 1
+    assert bench.sender.metrics.retries.total == 1
     bench.assert_clean()
 
 
@@ -303,7 +303,7 @@ def test_too_large_a_batch_is_split_and_every_record_arrives_once() -> None:
             offset += count
         bench.step()
     assert [f.result(0).offset for f in futures] == list(range(8))
-    assert bench.sender.metrics.batch_split_total == 1
+    assert bench.sender.metrics.splits.total == 1
     assert len(bench.deliveries) == 8
     bench.assert_clean()
 

@@ -96,7 +96,7 @@ def test_parts_of_a_batch_that_may_have_been_written_do_not_claim_otherwise() ->
     bench.client.answer_all(refused, bench.clock.now_ms, 10)
     bench.client.ready_nodes = set()
     bench.step()
-    assert bench.sender.metrics.batch_split_total == 1
+    assert bench.sender.metrics.splits.total == 1
     bench.sender.force_close()
     run_to_the_end(bench)
     assert [error_of(future).outcome for future in futures] == [Outcome.UNKNOWN] * 2

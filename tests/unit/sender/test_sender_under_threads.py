@@ -186,8 +186,8 @@ def test_order_holds_across_threads_retries_and_splits_with_one_request_at_a_tim
         seed, records=250, close_early=False, linger_ms=3, max_in_flight_requests_per_connection=1
     )
     check(bench, cluster, everything)
-    assert bench.sender.metrics.batch_split_total > 0
-    assert bench.sender.metrics.record_retry_total > 0
+    assert bench.sender.metrics.splits.total > 0
+    assert bench.sender.metrics.retries.total > 0
     check_real_time_order(cluster, everything)
 
 

@@ -1,0 +1,61 @@
+"""ConnectionMetrics: requests, responses and bytes by node, and the connections of one client.
+
+Source: Kafka class ``Selector`` (SelectorMetrics).
+"""
+
+from __future__ import annotations
+
+from kproducer.metrics.windows import Series, Windows
+from kproducer.runtime.clock import Clock
+
+
+class NodeMetrics:
+    """The traffic with one node, on all connections to it. The I/O thread adds, any thread reads.
+
+    Attributes:
+        requests: sizes of requests in bytes.
+        responses: sizes of responses in bytes.
+        latency: ms from a request to its response, for requests of the client's users.
+    """
+
+    def __init__(self) -> None:
+        self.requests = Series()
+        self.responses = Series()
+        self.latency = Series()
+
+
+class ConnectionMetrics:
+    """All traffic of one client. The I/O thread adds, any thread reads.
+
+    Attributes:
+        windows: of all series here.
+        nodes: by node id as text; bootstrap servers have negative ids.
+        created, closed: connections that came up; connections and attempts that ended.
+        polls: polls of the selector.
+        transfers: connections on which a poll moved bytes.
+        authenticated, reauthenticated: connections with TLS or SASL that became ready, for the first time and
+            again.
+        refused: connections that one side refused because of credentials or certificates.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.windows = Windows(clock)
+        self.nodes: dict[str, NodeMetrics] = {}
+        self.created = Series()
+        self.closed = Series()
+        self.polls = Series()
+        self.transfers = Series()
+        self.authenticated = Series()
+        self.reauthenticated = Series()
+        self.refused = Series()
+
+    def node(self, node_id: str) -> NodeMetrics:
+        """The metrics of a node, which stay when the node leaves the cluster. I/O thread only."""
+        metrics = self.nodes.get(node_id)
+        if metrics is None:
+            metrics = self.nodes[node_id] = NodeMetrics()
+        return metrics
+
+    def count(self, series: Series) -> None:
+        """Count an event that is too rare to be given the time."""
+        series.add(1.0, self.windows.now())
