@@ -52,7 +52,7 @@ def health_of(engine: ProducerEngine, is_closed: bool) -> ProducerHealth:
     batches = engine.accumulator.incomplete_batches()
     failure = engine.sender.metrics.last_failure
     updated_ms = engine.metadata.last_successful_update_ms
-    brokers = engine.client.connections.brokers_in(ConnectionState.READY)
+    brokers = [] if engine.has_ended else engine.client.connections.brokers_in(ConnectionState.READY)
     return ProducerHealth(
         is_closed=is_closed or engine.has_ended,
         is_connected=bool(brokers),

@@ -558,7 +558,7 @@ def test_samples_have_tags_and_counters_do_not_fall(make: MakeProducer) -> None:
                 assert sample.value >= before.get(identity, 0.0), sample
                 before[identity] = sample.value
     nodes = {each.tags["node-id"] for each in samples if each.group == "producer-node-metrics"}
-    assert "node--1" in nodes  # bootstrap
+    assert any(node.startswith("node--") for node in nodes)  # a bootstrap server
     assert len(nodes) > 1
 
 
