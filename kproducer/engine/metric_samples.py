@@ -147,6 +147,7 @@ def _of_sender(sent: ProducerMetrics, now_ms: int) -> dict[str, float]:
         "byte-total": sent.batch_size.total,
         "compression-rate-avg": now.mean(sent.compression),
         "io-error-total": sent.io_error_total,
+        "produce-latency-ms-total": sent.latency.total,
         "produce-request-total": sent.records.count,
         **now.sizes("produce-throttle-time", sent.throttle_time),
         **now.meter("record-error", sent.errors),

@@ -67,6 +67,10 @@ METRICS: Final[dict[str, dict[str, tuple[MetricKind, str]]]] = {
         "metadata-age": ("gauge", "seconds since the last full metadata update, NaN before the first"),
         "metadata-wait-time-ns-total": ("counter", "ns that calls waited for the metadata of a topic"),
         **_meter("network-io", "connections on which a poll moved bytes; Java counts each read and write"),
+        "produce-latency-ms-total": (
+            "counter",
+            "ms from Produce requests to responses, added up; not in Java",
+        ),
         "produce-request-total": ("counter", "Produce requests sent; not in Java"),
         "produce-throttle-time-avg": ("gauge", "mean throttle time of the Produce responses, in ms"),
         "produce-throttle-time-max": ("gauge", "largest throttle time of a Produce response, in ms"),

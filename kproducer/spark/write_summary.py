@@ -24,6 +24,7 @@ _METRICS = {
     "wire_bytes": "byte-total",
     "requests": "produce-request-total",
     "retried_records": "record-retry-total",
+    "latency_ms": "produce-latency-ms-total",
 }
 
 
@@ -41,6 +42,7 @@ class WriteSummary(WriterCommitMessage):
         elapsed_ms: duration of the task; for a job, the sum over its tasks.
         repeated_rows: rows that an earlier attempt had committed, so they were not written again; not
             included in ``rows``.
+        latency_ms: time from each produce request to its response, added up over the requests.
     """
 
     tasks: int = 0
@@ -51,6 +53,7 @@ class WriteSummary(WriterCommitMessage):
     retried_records: int = 0
     elapsed_ms: int = 0
     repeated_rows: int = 0
+    latency_ms: int = 0
 
     def set_requests(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Set what a producer sent between two readings of its metrics."""
@@ -74,11 +77,12 @@ class WriteSummary(WriterCommitMessage):
         """One line for a log. The rate is that of one task, on average."""
         if self.is_repetition:
             return f"nothing was written because all {self.repeated_rows} rows were already committed"
+        latency = self.latency_ms / self.requests if self.requests else 0.0
         rate = 1000 * self.rows / self.elapsed_ms if self.elapsed_ms else 0.0
         return (
             f"{self.rows} rows, {self.content_bytes} bytes of keys and values, {self.wire_bytes} bytes sent, "
-            f"{self.requests} requests, {self.retried_records} records retried, {self.elapsed_ms} ms, "
-            f"{rate:.0f} rows/s"
+            f"{self.requests} requests of {latency:.0f} ms, {self.retried_records} records retried, "
+            f"{self.elapsed_ms} ms, {rate:.0f} rows/s"
             + (f", {self.repeated_rows} more rows were already committed" if self.repeated_rows else "")
         )
 

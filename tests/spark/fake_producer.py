@@ -84,7 +84,17 @@ class FakeProducer:
 
     def metrics(self) -> dict[str, Any]:
         sent = len(self.sent)
-        counts = {"byte-total": 10 * sent, "produce-request-total": sent, "record-retry-total": 0}
+        counts = {
+            "byte-total": 10 * sent,
+            "produce-request-total": sent,
+            "produce-latency-ms-total": 5 * sent,
+            "record-retry-total": 0,
+        }
+            "byte-total": 10 * sent,
+            "produce-request-total": sent,
+            "record-retry-total": 0,
+            "produce-latency-ms-total": 5 * sent,
+        }
         return {"producer-metrics": counts}
 
     def close(self, timeout: float | None = None) -> None:
