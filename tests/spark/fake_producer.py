@@ -90,11 +90,6 @@ class FakeProducer:
             "produce-latency-ms-total": 5 * sent,
             "record-retry-total": 0,
         }
-            "byte-total": 10 * sent,
-            "produce-request-total": sent,
-            "record-retry-total": 0,
-            "produce-latency-ms-total": 5 * sent,
-        }
         return {"producer-metrics": counts}
 
     def close(self, timeout: float | None = None) -> None:
