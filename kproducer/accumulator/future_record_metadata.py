@@ -160,7 +160,9 @@ class ProduceRequestResult:
 
     def _log_raised(self) -> None:
         # Of the first one alone: the others of this batch most likely raise the same.
-        _log.exception("A delivery callback for a record of %s raised", self.topic_partition)
+        topic, partition = self.topic_partition
+        fields = {"topic": topic, "partition": partition}
+        _log.exception("A delivery callback for a record of %s raised", self.topic_partition, extra=fields)
 
     def abandon_after_fork(self, error: KafkaError) -> None:
         """In a forked child: fail what the parent is still working on, so that no thread waits for ever.

@@ -21,7 +21,7 @@ from kproducer.network.host_resolver import BeginLookup
 from kproducer.network.selector import Selector
 from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff
-from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
+from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats, error_fields
 from kproducer.types import Node
 
 _log = GuardedLogger(__name__)
@@ -69,6 +69,7 @@ class Connections:
         # fixed after construction
         self._selector = selector
         self._in_flight = in_flight
+        self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
         self._reconnect_backoff = ExponentialBackoff(
             config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, random
@@ -222,11 +223,21 @@ class Connections:
         suffix = self._repeats.suffix((broker, state, type(error).__name__), now_ms)
         level = logging.WARNING if isinstance(error, AuthenticationError) else logging.INFO
         level = logging.DEBUG if suffix is None else level
-        _log.log(level, "Connection to %s ended while %s: %s%s", broker, state.value, error, suffix or "")
+        _log.log(
+            level,
+            "Connection to %s ended while %s: %s%s",
+            broker,
+            state.value,
+            error,
+            suffix or "",
+            extra={"client_id": self._client_id, "broker": broker, **error_fields(error)},
+        )
         if state is ConnectionState.READY or not self.are_all_unreachable(nodes):
             return
         if self._repeats.suffix("no broker", now_ms) is not None:
-            _log.warning("No broker can be reached; retrying: %s", "; ".join(self.last_errors(nodes)))
+            errors = "; ".join(self.last_errors(nodes))
+            fields = {"client_id": self._client_id}
+            _log.warning("No broker can be reached; retrying: %s", errors, extra=fields)
 
     def retain(self, nodes: Iterable[Node]) -> None:
         """Forget disconnected nodes that have left the cluster."""
@@ -251,6 +262,7 @@ class Connections:
                     throttle_ms,
                     LONGEST_THROTTLE_MS,
                     suffix,
+                    extra={"client_id": self._client_id, "broker": connection.broker},
                 )
             throttle_ms = LONGEST_THROTTLE_MS
         connection.throttle(now_ms + throttle_ms)

@@ -279,7 +279,8 @@ class NetworkClient:
             api, broker = api_name(request.api_key), connection.broker
             suffix = self._log_repeats.suffix((broker, api), now_ms)
             if suffix is not None:
-                _log.warning("%s to %s was not sent: %s%s", api, broker, error, suffix)
+                fields = {"client_id": self._client_id, "broker": broker}
+                _log.warning("%s to %s was not sent: %s%s", api, broker, error, suffix, extra=fields)
             if request.api_key == ApiKey.METADATA:
                 self._updater.handle_failed_request(now_ms, error)
             else:

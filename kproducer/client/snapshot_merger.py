@@ -150,9 +150,9 @@ class SnapshotMerger:
         if error.refreshes_metadata:
             self.why_update = f"topic {name}: {error}"
         if code == INVALID_TOPIC_CODE:
-            _log.error("Invalid topic name %r", name)
+            _log.error("Invalid topic name %r", name, extra={"topic": name})
         elif code == TOPIC_AUTHORIZATION_FAILED_CODE:
-            _log.error("Not authorized to access topic %r", name)
+            _log.error("Not authorized to access topic %r", name, extra={"topic": name})
 
     def _latest_partitions(
         self, snapshot: MetadataSnapshot, name: str, response_topic: Any, epochs_reliable: bool

@@ -55,7 +55,7 @@ else:
     # take half as long as all other imports of a producer.
     frozen = lambda **_: lambda cls: cls  # noqa: E731
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("kproducer.config")
 
 _MISSING: Any = object()
 _SSL = "Kafka SslConfigs"

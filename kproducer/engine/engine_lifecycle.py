@@ -187,6 +187,7 @@ class EngineLifecycle:
             "Producer %s was garbage-collected without close(); %d records are still being delivered",
             engine.config.client_id,
             count,
+            extra={"client_id": engine.config.client_id, "record_count": count},
         )
         engine.finish_alone()
 

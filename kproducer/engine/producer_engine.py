@@ -208,7 +208,8 @@ class ProducerEngine:
         if not self._ended.is_set():
             self.sender.force_close()
             if not self.wait_for_end(_FORCED_JOIN_S):
-                _log.error("The I/O thread has not ended: %s", _BLOCKED)
+                fields = {"client_id": self.config.client_id}
+                _log.error("The I/O thread has not ended: %s", _BLOCKED, extra=fields)
                 # Counted here: the I/O thread counts when it ends.
                 return self.accumulator.incomplete_record_count
         return self.sender.records_lost
@@ -228,6 +229,7 @@ class ProducerEngine:
             self.config.client_id,
             what,
             f" ({causes})" if causes else "",
+            extra={"client_id": self.config.client_id, "record_count": count},
         )
 
     def wait_for_end(self, timeout_s: float | None) -> bool:
@@ -283,6 +285,7 @@ class ProducerEngine:
                 "call close() or flush() before the end to learn the outcome of each",
                 lost,
                 self.config.client_id,
+                extra={"client_id": self.config.client_id, "record_count": lost},
             )
 
     def after_fork_in_child(self) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Update = Callable[[Buffer, int], int]
 
-_logger = logging.getLogger(__name__)
+_logger = logging.getLogger("kproducer.kernel")
 
 
 def _accelerated() -> Update:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import traceback
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import partialmethod
 
+from kproducer.errors import BrokerError, KafkaError
 from kproducer.runtime.threads import is_io_thread
 
 #: Kinds of messages that LogRepeats remembers; the oldest is forgotten first.
@@ -20,7 +21,10 @@ _MOST_KINDS = 256
 
 
 class GuardedLogger:
-    """Logs to ``logging.getLogger(name)`` and ignores its exceptions. Thread-safe.
+    """Logs to the logger of a module's package and ignores its exceptions. Thread-safe.
+
+    Applications set levels per package: "kproducer.client" for all of connections and metadata. Log records
+    have ``component``, the name of the module, also when it is compiled and ``logging`` does not see it.
 
     If ``logging.raiseExceptions`` is set, the exception is printed to stderr, as ``logging`` does.
     On the I/O thread, ``SystemExit`` and ``KeyboardInterrupt`` are ignored too: Python delivers Ctrl-C to the
@@ -28,21 +32,35 @@ class GuardedLogger:
     On other threads they are raised, because they may be meant for the application.
 
     Args:
-        name: the name of the logger.
+        name: ``__name__`` of the module.
     """
 
-    __slots__ = ("_logger",)
+    __slots__ = ("_component", "_logger")
 
     def __init__(self, name: str) -> None:
-        self._logger = logging.getLogger(name)
+        package, _, self._component = name.rpartition(".")
+        self._logger = logging.getLogger(".".join(package.split(".")[:2]))
 
     def log(
-        self, level: int, text: str, *arguments: object, exc_info: BaseException | bool | None = None
+        self,
+        level: int,
+        text: str,
+        *arguments: object,
+        exc_info: BaseException | bool | None = None,
+        extra: Mapping[str, object] | None = None,
     ) -> None:
-        """See ``logging.Logger.log``. The other methods have the same arguments, without the level."""
+        """See ``logging.Logger.log``. The other methods have the same arguments, without the level.
+
+        Args:
+            level, text, arguments, exc_info: as there.
+            extra: what the message is about, in the names of docs/guides/operations.md.
+        """
         try:
+            if not self._logger.isEnabledFor(level):
+                return
+            fields = {"component": self._component, **(extra or {})}
             # The log record names the caller of this method.
-            self._logger.log(level, text, *arguments, exc_info=exc_info, stacklevel=2)
+            self._logger.log(level, text, *arguments, exc_info=exc_info, extra=fields, stacklevel=2)
         except _ignored_here():
             # stderr may be closed, or replaced by the application.
             with contextlib.suppress(_ignored_here()):
@@ -55,6 +73,16 @@ class GuardedLogger:
     error = partialmethod(log, logging.ERROR)
     exception = partialmethod(log, logging.ERROR, exc_info=True)
     critical = partialmethod(log, logging.CRITICAL)
+
+
+def error_fields(error: BaseException) -> dict[str, object]:
+    """What a log record says of an error: its class, the broker's code, and the outcome of the records."""
+    fields: dict[str, object] = {"error_type": type(error).__name__}
+    if isinstance(error, BrokerError):
+        fields["error_code"] = error.code
+    if isinstance(error, KafkaError) and error.outcome is not None:
+        fields["outcome"] = error.outcome.value
+    return fields
 
 
 def _ignored_here() -> type[BaseException]:

@@ -36,7 +36,7 @@ from kproducer.errors.broker_errors import (
     OutOfOrderSequenceNumberError,
     error_for_code,
 )
-from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
+from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats, error_fields
 from kproducer.sender.metrics import ProducerMetrics
 from kproducer.sender.produce_requests import (
     FIRST_VERSION_WITH_TOPIC_IDS,
@@ -409,7 +409,13 @@ class BatchCompletion:
         batch.last_error = error
         parts = self._accumulator.split_and_reenqueue(batch)
         self._metrics.batch_split()
-        _log.info("Split a batch of %d records into %d: %s", batch.record_count, parts, error)
+        _log.info(
+            "Split a batch of %d records into %d: %s",
+            batch.record_count,
+            parts,
+            error,
+            extra=self._log_fields(batch, error),
+        )
         self._accumulator.deallocate(batch)
 
     def _retry(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> None:
@@ -422,6 +428,7 @@ class BatchCompletion:
             self._config.retries - batch.attempts - 1,
             error,
             suffix or "",
+            extra=self._log_fields(batch, error),
         )
         self._accumulator.reenqueue(batch, now_ms, error)
 
@@ -487,9 +494,19 @@ class BatchCompletion:
                 "outcome unknown" if error.outcome is None else error.outcome.value,
                 error,
                 suffix or "",
+                extra=self._log_fields(batch, error),
             )
         # Keeps the memory of a batch in flight until ``request_done``.
         self._accumulator.deallocate(batch)
+
+    def _log_fields(self, batch: ProducerBatch, error: KafkaError) -> dict[str, object]:
+        return {
+            "client_id": self._config.client_id,
+            "topic": batch.topic_partition.topic,
+            "partition": batch.topic_partition.partition,
+            "record_count": batch.record_count,
+            **error_fields(error),
+        }
 
     def _sequence_failed(self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None) -> None:
         if self._transaction_manager is not None:

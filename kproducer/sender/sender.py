@@ -237,7 +237,8 @@ class Sender:
             steps.callback(self._abort_all, error)
             steps.callback(self._accumulator.close)
         if self.records_lost:
-            _log.error("%d records were not delivered: %s", self.records_lost, error)
+            fields = {"client_id": self._config.client_id, "record_count": self.records_lost}
+            _log.error("%d records were not delivered: %s", self.records_lost, error, extra=fields)
 
     def _abort_all(self, error: KafkaError) -> None:
         self.records_lost = self._accumulator.incomplete_record_count

@@ -91,6 +91,7 @@ def _await(engine: ProducerEngine, topic: str, partition: int | None, now_ms: in
                 topic,
                 engine.config.max_block_ms,
                 suffix,
+                extra={"client_id": engine.config.client_id, "topic": topic},
             )
 
 

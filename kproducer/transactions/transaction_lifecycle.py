@@ -31,7 +31,7 @@ from kproducer.errors import (
     ProducerClosedError,
     TransactionAbortedError,
 )
-from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.runtime.guarded_logger import GuardedLogger, error_fields
 from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer.transactions.sequence_tracker import SequenceTracker
 from kproducer.transactions.transaction_arguments import (
@@ -459,7 +459,13 @@ class TransactionLifecycle:
         # report as failed.
         is_foreign = self.transaction is not None and self.transaction.is_taken_over
         level = logging.DEBUG if is_foreign else logging.ERROR
-        _log.log(level, "Producer %s has failed and has to be closed: %s", self.transactional_id, cause)
+        _log.log(
+            level,
+            "Producer %s has failed and has to be closed: %s",
+            self.transactional_id,
+            cause,
+            extra={"transactional_id": self.transactional_id, **error_fields(cause)},
+        )
         self.cause = cause
         self._enter(_S.FATAL_ERROR)
         self._fail_calls()

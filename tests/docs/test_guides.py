@@ -91,7 +91,12 @@ def test_every_error_in_a_heading_exists() -> None:
 
 @pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.stem)
 def test_every_setting_exists(page: Path) -> None:
-    arguments = {"timestamp_ms", "timestamps_ms", *(field.name for field in attrs.fields(ProducerHealth))}
+    arguments = {
+        "timestamp_ms",
+        "timestamps_ms",
+        "error_type",
+        *(field.name for field in attrs.fields(ProducerHealth)),
+    }
     names = re.findall(
         r"(?<![\w.])[a-z]+(?:_[a-z]+)*_(?:ms|bytes|size|memory|type|total|avg|max)\b", TEXTS[page]
     )

@@ -117,15 +117,7 @@ def test_a_filter_that_raises(stage: Stage, cluster: FakeCluster, logger: loggin
             raise SystemExit
         return True
 
-    for name in (
-        "sender.sender",
-        "sender.produce_responses",
-        "accumulator.producer_batch",
-        "client.network_client",
-        "client.connection_troubles",
-        "client.metadata",
-        "client.metadata_updater",
-    ):
+    for name in ("sender", "accumulator", "client"):
         logging.getLogger(f"kproducer.{name}").addFilter(fail)
     try:
         _live_through_faults(stage, cluster)
@@ -134,3 +126,27 @@ def test_a_filter_that_raises(stage: Stage, cluster: FakeCluster, logger: loggin
             if isinstance(each, logging.Logger):
                 each.removeFilter(fail)
     assert raised
+
+
+def test_a_failed_record_is_logged_with_its_fields(
+    stage: Stage, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.control(0, faults.refuse_produce(29))
+    producer = stage.producer(cluster, client_id="logged")
+    (sent,) = producer.send_many(1)
+    assert sent.future.exception(PATIENCE_S) is not None
+    producer.kafka.close(PATIENCE_S)  # the message follows the outcome
+    record = next(each for each in caplog.records if "records failed" in each.getMessage())
+    assert record.name == "kproducer.sender"
+    fields = vars(record)
+    expected = {
+        "client_id": "logged",
+        "topic": sent.topic,
+        "partition": 0,
+        "record_count": 1,
+        "error_type": "TopicAuthorizationFailedError",
+        "error_code": 29,
+        "outcome": "rejected",
+        "component": "produce_responses",
+    }
+    assert {name: fields[name] for name in expected} == expected

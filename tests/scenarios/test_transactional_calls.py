@@ -289,7 +289,7 @@ def test_an_abort_that_times_out_does_not_hide_the_error_of_the_block(
     one.control(END, faults.hold_before(gate))
     producer = transactional(stage, one, max_block_ms=300)
     with (
-        caplog.at_level(logging.WARNING, "kproducer.engine.transaction_calls"),
+        caplog.at_level(logging.WARNING, "kproducer.engine"),
         pytest.raises(ZeroDivisionError),
     ):
         run_block(producer, raises(ZeroDivisionError()))

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 import kproducer
-from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.errors import Outcome
+from kproducer.errors.broker_errors import InvalidTopicError
+from kproducer.runtime.guarded_logger import GuardedLogger, error_fields
 from kproducer.runtime.threads import mark_io_thread
 
-LOG = GuardedLogger("kproducer.test")
+LOG = GuardedLogger("kproducer.test.module")
 CALLS: list[Callable[[], None]] = [
     lambda: LOG.debug("text %d", 1),
     lambda: LOG.info("text %d", 1),
@@ -110,6 +112,29 @@ def test_records_name_the_line_that_logs(
     (record,) = caplog.records
     assert record.getMessage() == "text 1"
     assert (record.filename, record.funcName) == (Path(__file__).name, "<lambda>")
+
+
+@pytest.mark.parametrize(
+    ("module", "logger_name", "component"),
+    [
+        ("kproducer.client.network_client", "kproducer.client", "network_client"),
+        ("kproducer.spark.exactly_once.spark_write", "kproducer.spark", "spark_write"),
+        ("kproducer.installation", "kproducer", "installation"),
+    ],
+)
+def test_a_package_has_one_logger(
+    module: str, logger_name: str, component: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    GuardedLogger(module).warning("text", extra={"topic": "t"})
+    (record,) = caplog.records
+    assert record.name == logger_name
+    assert (vars(record)["component"], vars(record)["topic"]) == (component, "t")
+
+
+def test_fields_of_an_error() -> None:
+    error = InvalidTopicError("text").with_outcome(Outcome.REJECTED)
+    assert error_fields(error) == {"error_type": "InvalidTopicError", "error_code": 17, "outcome": "rejected"}
+    assert error_fields(ValueError()) == {"error_type": "ValueError"}
 
 
 def test_records_carry_the_exception_that_is_handled(
