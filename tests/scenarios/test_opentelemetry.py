@@ -19,7 +19,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from kproducer import InvalidArgumentError, KafkaProducer, RecordTooLargeError, SendManyError
 from kproducer.opentelemetry import InstrumentedProducer, instrument
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 
 PATIENCE_S = 20
 OTHER_TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
