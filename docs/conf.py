@@ -24,6 +24,9 @@ nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!kproducer\b).*\..*|array|UUID")]
 # Aliases of types, which the docstrings describe.
 nitpick_ignore = [("py:class", "DeliveryCallback"), ("py:class", "HeadersInput")]
+# Classes of prometheus_client and OpenTelemetry.
+_FOREIGN = ("CollectorRegistry", "MeterProvider", "TextMapPropagator", "TracerProvider")
+nitpick_ignore += [("py:class", name) for name in _FOREIGN]
 
 # Blocks that Pygments cannot read are shown without colors: diagrams, which GitHub draws, and some Java.
 suppress_warnings = ["misc.highlighting_failure"]

@@ -23,7 +23,8 @@ class ProducerHealth:
         connected_brokers: the brokers with a connection that is ready: "host:port (id 1)".
         connection_error: why brokers cannot be reached, or what their connections wait for; ``None``: all is
             well, or nothing was tried yet. It may name one broker while another one works.
-        unacknowledged_batches, unacknowledged_records: accepted, and neither delivered nor failed.
+        unacknowledged_batches: batches that are neither delivered nor failed.
+        unacknowledged_records: the records in them.
         oldest_unacknowledged_ms: age of the oldest of them in ms; ``None``: there are none.
         last_error: the last error with which records failed; ``None``: none has failed.
         last_error_time_ms: when that was, in ms since the epoch; ``None``: never.

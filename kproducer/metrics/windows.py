@@ -82,11 +82,6 @@ class Series:
         self.count += count
         self.total += total
 
-    def note_maximum(self, value: float) -> None:
-        """Note the largest of the values of the last ``add_many``."""
-        if value > self._maximum:
-            self._maximum = value
-
     def _begin_window(self, window: int) -> None:
         number, count, total, _ = self._begun[-1]
         ended = (number, count, total, self._maximum)
@@ -97,7 +92,7 @@ class Series:
 
     def recent(self, window: int) -> Recent:
         """Count, sum and maximum within the windows of which ``window`` is the present one."""
-        # In this order: what is added meanwhile is in the count and total, if not in the maximum.
+        # In this order: the count and total that are read later are never less than what a window began with.
         begun, maximum = self._begun, self._maximum
         oldest = window - NUM_SAMPLES + 1
         if begun[-1][0] < oldest:
