@@ -224,6 +224,8 @@ class InstrumentedProducer:
     # -- everything else -------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_producer":  # not set yet, as in copy.copy
+            raise AttributeError(name)
         return getattr(self._producer, name)
 
     def __enter__(self) -> Self:

@@ -73,7 +73,7 @@ def test_every_row_of_every_batch_is_sent_in_order(bench):
     assert [record.value for record in bench.producer.sent] == [b"a", b"b", None, b"c"]
     assert {record.topic for record in bench.producer.sent} == {"orders"}
     assert (summary.rows, summary.content_bytes) == (4, 3)
-    assert (summary.requests, summary.wire_bytes) == (4, 40)
+    assert (summary.requests, summary.wire_bytes, summary.latency_ms) == (4, 40, 20)
 
 
 def test_every_column_reaches_the_record():
