@@ -176,9 +176,9 @@ _OTHER_MEANING: Final = {
 _MISSING: Final = {
     "config.providers": "values come from the program or its environment",
     "enable.metrics.push": "no metrics are pushed to brokers (KIP-714)",
-    "metrics.num.samples": "metrics() has totals, and averages since the start",
+    "metrics.num.samples": "the default is always used",
     "metrics.recording.level": "metrics() has one level of detail",
-    "metrics.sample.window.ms": "metrics() has totals, and averages since the start",
+    "metrics.sample.window.ms": "the default is always used",
 }
 
 _OUR_NAMES: Final = {dotted: name for name, dotted in DOTTED_NAMES.items()}
