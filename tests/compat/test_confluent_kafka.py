@@ -8,6 +8,9 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -302,8 +305,8 @@ def test_produce_does_not_wait_for_a_cluster_that_is_down(make: Callable[..., An
     for number in range(3):
         producer.produce("t", b"%d" % number, on_delivery=seen)
     assert time.monotonic() - started_s < 0.9, "produce() has waited"
-    assert len(producer) == 3
-    assert producer.flush(0) == 3
+    assert len(producer) >= 3  # confluent-kafka also counts log lines and other events
+    assert producer.flush(0) >= 3
     assert producer.flush(PATIENCE_S) == 0
     assert [message.value() for _, message in seen.seen] == [b"0", b"1", b"2"]
     for error, message in seen.seen:
@@ -602,3 +605,72 @@ def test_logs_reach_the_logger_of_the_application(caplog: pytest.LogCaptureFixtu
     assert not [
         each for each in logging.getLogger("kproducer").handlers if "Forwarded" in type(each).__name__
     ]
+
+
+def test_every_public_name_of_the_peer_exists() -> None:
+    for mine, theirs in ((adapter.Producer, peer.Producer), (adapter.Message, peer.Message)):
+        public = {name for name in dir(theirs) if not name.startswith("_")}
+        of_consumers = {"delivery_count", "deserialized_key", "deserialized_value"}
+        assert public - set(dir(mine)) - of_consumers == set()
+
+
+FORKS = """
+import os, sys
+from kproducer.compat.confluent_kafka import Producer
+producer = Producer({"bootstrap.servers": sys.argv[1]})
+seen = []
+producer.produce("t", b"parent", on_delivery=lambda error, message: seen.append((error, message.value())))
+child = os.fork()
+if child == 0:
+    seen.clear()
+    assert len(producer) == 0, len(producer)
+    producer.produce("t", b"child", on_delivery=lambda error, message: seen.append((error, message.value())))
+    assert producer.flush(30) == 0
+    assert seen == [(None, b"child")], seen
+    os._exit(0)
+assert producer.flush(30) == 0
+assert seen == [(None, b"parent")], seen
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_a_forked_child_has_an_empty_queue_and_its_own_connections(
+    mock_cluster: MockCluster,
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    result = subprocess.run(
+        [sys.executable, "-c", FORKS, mock_cluster.bootstrap_servers],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert {each.value() for each in read(mock_cluster, "t", 2)} == {b"parent", b"child"}
+
+
+def test_a_signal_handler_that_interrupts_produce_is_refused(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    with producer._reports._lock, pytest.raises(adapter.KafkaException) as raised:
+        producer.flush()
+    assert raised.value.args[0].code() == adapter.KafkaError._STATE
+    producer.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_message_is_reported_once_despite_splits_and_lost_connections(
+    mock_cluster: MockCluster, seed: int
+) -> None:
+    mock_cluster.create_topic("t", 2)
+    mock_cluster.push_errors(PRODUCE, *random.Random(seed).choices([0, 7, 10, -195, 87], k=6))
+    seen: list[bytes] = []
+    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers, "linger.ms": 20})
+    for number in range(2000):
+        producer.produce("t", b"%d" % number, on_delivery=lambda error, message: seen.append(message.value()))
+        if number % 500 == 0:
+            producer.poll(0)
+    assert producer.flush(PATIENCE_S) == 0
+    assert len(producer) == 0
+    assert sorted(map(int, seen)) == list(range(2000))
+    producer.close()

@@ -5,6 +5,7 @@ Source: kafka-python 3.0 (hierarchy), Kafka's ``Errors`` table (codes).
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from kproducer import errors as own
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
 else:
     try:
-        from kafka.errors import *  # noqa: F403
-        from kafka.errors import KafkaConfigurationError, KafkaError, for_code
+        # kafka-python uses a deprecated function when it is imported.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            from kafka.errors import *  # noqa: F403
+            from kafka.errors import KafkaConfigurationError, KafkaError, for_code
     except ImportError:
         from kproducer.compat.kafka.own_errors import *  # noqa: F403
         from kproducer.compat.kafka.own_errors import KafkaConfigurationError, KafkaError, for_code
