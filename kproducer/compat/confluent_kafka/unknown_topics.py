@@ -107,7 +107,11 @@ class UnknownTopics:
         while True:
             with self._lock:
                 for topic in list(self.topics):
-                    self._advance(topic)
+                    try:
+                        self._advance(topic)
+                    except Exception as bug:  # no message may wait for ever
+                        error = KafkaError(f"internal error while waiting for topic {topic!r}: {bug!r}")
+                        self._fail(topic, error, len(self.topics[topic]))
                 if not self.topics:
                     self._thread = None
                     return
@@ -165,10 +169,10 @@ class UnknownTopics:
                 for each in failed
             ]
         )
-        lifecycle = self._producer._lifecycle.running_engine().transaction_lifecycle
-        if lifecycle is not None:
+        engine = self._producer._lifecycle.last_engine
+        if engine is not None and engine.transaction_lifecycle is not None:
             # As for every message of a transaction that was not written.
-            lifecycle.send_failed(error)
+            engine.transaction_lifecycle.send_failed(error)
         self._forget_if_empty(topic)
 
     def _forget_if_empty(self, topic: str) -> None:
