@@ -21,9 +21,12 @@ from kproducer.serializers import (
 )
 from kproducer.types import (
     VERSION as _VERSION,
+    ClusterMetadata as ClusterMetadata,
+    FlushResult as FlushResult,
     Node as Node,
     PartitionInfo as PartitionInfo,
     RecordMetadata as RecordMetadata,
+    TopicMetadata as TopicMetadata,
     TopicPartition as TopicPartition,
 )
 

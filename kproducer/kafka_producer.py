@@ -27,19 +27,20 @@ from kproducer.accumulator.future_record_metadata import DeliveryCallback, Futur
 from kproducer.bulk.bulk_sender import BulkSender
 from kproducer.bulk.send_many_input import SendManyInput
 from kproducer.bulk.send_many_result import SendManyResult
+from kproducer.client.cluster_metadata import fetch_cluster_metadata
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import Outcome, ProducerClosedError
 from kproducer.errors.suggestions import PRODUCER_METHODS, keyword_hints, no_such_attribute
 from kproducer.kernel import IMPLEMENTATION, FastSend, fast_send
-from kproducer.runtime.arguments import HeadersInput
+from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
 from kproducer.runtime.source_finder import IS_INTERPRETED
 from kproducer.sending.interceptors import ProducerInterceptors
 from kproducer.sending.record_sender import RecordSender
 from kproducer.sending.topic_wait import await_topic
-from kproducer.types import PartitionInfo
+from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -271,13 +272,17 @@ class KafkaProducer:
         return BulkSender(engine, self._record_sender, self._fast_send, self.send)
 
     @keyword_hints
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: float | None = None) -> FlushResult:
         """Send at once what was accepted before this call, and wait until its outcome is known.
 
-        Failures are not raised here; the futures have them.
+        Failures are not raised here; the futures have them, and the result counts them.
 
         Args:
             timeout: seconds; ``None`` waits for as long as ``delivery_timeout_ms`` allows.
+
+        Returns:
+            How many of the records that were not acknowledged yet were delivered and have failed: whole
+            batches, which may include records that were sent during the call.
 
         Raises:
             KafkaTimeoutError: not done within ``timeout``; the records may still be delivered.
@@ -286,7 +291,28 @@ class KafkaProducer:
             InvalidArgumentError: ``timeout`` is not a number.
             ProducerClosedError: the producer is closed, or its I/O thread has ended.
         """
-        self._lifecycle.running_engine().flush(timeout)
+        return self._lifecycle.running_engine().flush(timeout)
+
+    def purge(self, in_queue: bool = True, in_flight: bool = True) -> int:
+        """Give up the records that are not acknowledged; they fail with ``PurgedError``.
+
+        Each error says what is known: records that were never sent are ``NOT_SENT``, those in flight are
+        ``UNKNOWN``, because the broker may still write them. An open transaction can only be aborted then.
+        Source: librdkafka's ``rd_kafka_purge``.
+
+        Args:
+            in_queue: those that wait to be sent, for the first time or again.
+            in_flight: those in requests that are not answered.
+
+        Returns:
+            How many records were given up. Their delivery callbacks have run.
+
+        Raises:
+            IllegalStateError: called from a delivery callback, or by a signal handler that interrupted
+                ``send``: it would deadlock there.
+            ProducerClosedError: the producer is closed.
+        """
+        return self._lifecycle.running_engine().purge(in_queue, in_flight)
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, by number; waits for metadata up to ``max_block_ms``.
@@ -300,6 +326,28 @@ class KafkaProducer:
             PartitionInfo(topic, it.partition, node(it.leader_id), it.replicas, it.isr, it.offline)
             for it in snapshot.topics[topic].partitions
         ]
+
+    def list_topics(self, topic: str | None = None, timeout: float | None = None) -> ClusterMetadata:
+        """Ask a broker for brokers, controller, topics and partitions of the cluster. Creates no topic.
+
+        Opens a connection of its own for each call; for the partitions of a topic that this producer sends
+        to, ``partitions_for`` needs none.
+
+        Args:
+            topic: the only topic to ask for; if it does not exist, its ``error`` says so. ``None``: all
+                topics that this user may see.
+            timeout: seconds; ``None``: ``max_block_ms``.
+
+        Raises:
+            AuthenticationError: every broker that can be reached refused the credentials.
+            KafkaTimeoutError: no broker answered in time; says what failed.
+            InvalidArgumentError: ``topic`` or ``timeout`` is not valid.
+            ProducerClosedError: the producer is closed.
+        """
+        timeout_s = checked_timeout_s("list_topics", timeout)
+        config = self._lifecycle.running_engine().config
+        timeout_ms = config.max_block_ms if timeout_s is None else timeout_s * 1000
+        return fetch_cluster_metadata(config, self._clock, topic, timeout_ms)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """The metrics of Java's producer with their present values, by group and name.

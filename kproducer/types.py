@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kproducer.errors import printable
+from kproducer.errors import KafkaError, printable
 
 #: The version of the distribution. Reading it from the installed metadata would take 20 ms at each start.
 VERSION: Final = "0.1.0"
@@ -59,6 +59,7 @@ class PartitionInfo(NamedTuple):
         replicas: ids of the brokers with a replica.
         in_sync_replicas: ids of the brokers whose replica is in sync.
         offline_replicas: ids of the brokers whose replica is offline.
+        error: why the partition is not available, as the broker says; only in ``ClusterMetadata``.
     """
 
     topic: str
@@ -67,6 +68,55 @@ class PartitionInfo(NamedTuple):
     replicas: tuple[int, ...] = ()
     in_sync_replicas: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
+    error: KafkaError | None = None
+
+
+class TopicMetadata(NamedTuple):
+    """The metadata of a topic.
+
+    Attributes:
+        topic: topic name.
+        partitions: by number.
+        error: why the topic has no metadata: it does not exist, or this user may not see it.
+        is_internal: whether Kafka itself uses it, as ``__consumer_offsets``.
+    """
+
+    topic: str
+    partitions: tuple[PartitionInfo, ...] = ()
+    error: KafkaError | None = None
+    is_internal: bool = False
+
+
+class ClusterMetadata(NamedTuple):
+    """What one broker knows of the cluster.
+
+    Attributes:
+        cluster_id: ``None`` if the broker does not say.
+        controller_id: the id of the broker that takes administrative requests; ``None`` if there is none.
+        brokers: by id.
+        topics: by name.
+    """
+
+    cluster_id: str | None
+    controller_id: int | None
+    brokers: dict[int, Node]
+    topics: dict[str, TopicMetadata]
+
+
+class FlushResult(NamedTuple):
+    """The records that a ``flush`` waited for. It has no truth value: look at ``failed``.
+
+    Attributes:
+        delivered: how many are acknowledged.
+        failed: how many have failed; their futures have the errors.
+    """
+
+    delivered: int
+    failed: int
+
+    def __bool__(self) -> bool:
+        # In confluent-kafka a true result means that records are left, elsewhere it would mean success.
+        raise TypeError("a FlushResult is neither true nor false: use flush().failed or flush().delivered")
 
 
 class RecordMetadata(NamedTuple):

@@ -241,6 +241,21 @@ class ProduceRequestResult:
         error: KafkaError | None = self.outcome.error
         return self._record_errors(index) if self._record_errors is not None and error is not None else error
 
+    def failed_count(self, record_count: int) -> int:
+        """How many of its records have failed. It is done, and so are its parts.
+
+        Args:
+            record_count: how many records it has.
+        """
+        if self.parts is None:
+            return record_count if self.error is not None else 0
+        first_indexes, results = self.parts
+        ends = [*first_indexes[1:], record_count]
+        return sum(
+            result.failed_count(end - first)
+            for first, end, result in zip(first_indexes, ends, results, strict=True)
+        )
+
     def waiters_of(self, index: int, future: FutureRecordMetadata) -> _FutureWaiters:
         """The waiters of one record's future, created on demand. The lock is held."""
         attached = self._future_waiters.setdefault(index, _FutureWaiters())

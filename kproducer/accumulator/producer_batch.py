@@ -133,7 +133,9 @@ class ProducerBatch:
     @property
     def record_count(self) -> int:
         """Records taken. The writer counts them, so that an interrupted append leaves the right number."""
-        return self._final_record_count if self.appender is None else self.appender.writer.record_count
+        # A single read: the I/O thread may return the memory meanwhile.
+        appender = self.appender
+        return self._final_record_count if appender is None else appender.writer.record_count
 
     def close_for_appends(self) -> None:
         """Take no more records. Idempotent."""

@@ -33,7 +33,7 @@ from kproducer.records.compression import PLAIN, Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.types import UNKNOWN_PARTITION, Headers, TopicPartition
+from kproducer.types import UNKNOWN_PARTITION, FlushResult, Headers, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.transactions.transaction_manager import TransactionManager
@@ -521,24 +521,33 @@ class RecordAccumulator:
         """End the flush. Does nothing if it has not begun."""
         self._flushes.discard(flush)
 
-    def await_completion(self, timeout_ms: float | None = None) -> bool:
+    def await_completion(self, timeout_ms: float | None = None) -> FlushResult | None:
         """Wait until every record accepted before this call has been delivered or has failed.
 
         Returns:
-            ``False``: not within ``timeout_ms``.
+            How many of them were delivered and have failed; ``None``: not all within ``timeout_ms``.
         """
         deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
-        results = [batch.result for batch in list(self._incomplete)]
+        batches = [batch for batch in list(self._incomplete) if not batch.result.done]
+        results = [batch.result for batch in batches]
         for result in results:
             left_s = None
             if deadline_ms is not None:
                 left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
             if not result.wait(left_s):
-                return False
+                return None
             if result.parts is not None:
                 # It was split: wait for the parts, too.
                 results.extend(result.parts[1])
-        return True
+        # While a batch is being split, it may be found beside its parts.
+        parts = {part for result in results if result.parts is not None for part in result.parts[1]}
+        delivered = failed = 0
+        for batch in batches:
+            if batch.result not in parts:
+                failed_here = batch.result.failed_count(batch.record_count)
+                failed += failed_here
+                delivered += batch.record_count - failed_here
+        return FlushResult(delivered, failed)
 
     def abort_incomplete_batches(self, error: KafkaError) -> dict[str, int]:
         """Fail everything that is not done, after ``close``. Memory of batches in flight stays with them.
@@ -557,6 +566,10 @@ class RecordAccumulator:
         self._abort(
             lambda batch: error if not batch.in_flight and (sent_too or not batch.send_count) else None
         )
+
+    def purge(self, error: KafkaError, in_queue: bool, in_flight: bool) -> dict[str, int]:
+        """Fail the batches in queues, in flight, or both. Returns the number of their records by topic."""
+        return self._abort(lambda batch: error if (in_flight if batch.in_flight else in_queue) else None)
 
     def abort_unsent_batches(self, error_of: Callable[[TopicPartition], KafkaError | None]) -> dict[str, int]:
         """Fail the batches that were never sent and whose partition has an error.

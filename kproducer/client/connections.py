@@ -158,6 +158,11 @@ class Connections:
         errors = [each.last_error or self._waits_for(each) for each in connections if each is not None]
         return [error for error in errors if error is not None]
 
+    def failures(self, nodes: Iterable[Node]) -> list[str]:
+        """How the last connections of these nodes ended, where that was a failure. Any thread."""
+        connections = [self._by_id.get(str(node.id)) for node in nodes]
+        return [each.last_error for each in connections if each is not None and each.last_error is not None]
+
     def _waits_for(self, connection: NodeConnection) -> str | None:
         broker = connection.broker
         if connection.is_resolving:

@@ -200,6 +200,11 @@ class NetworkClient:
         """Set if no name in ``bootstrap_servers`` was resolved in time: no request can ever be sent."""
         return self._updater.bootstrap_error
 
+    def connection_failures(self) -> tuple[list[str], bool]:
+        """How connections to known nodes have failed, and whether no node can be reached. Any thread."""
+        nodes = self._updater.fetch_nodes()
+        return self.connections.failures(nodes), self.connections.are_all_unreachable(nodes)
+
     def refusal_by_all(self) -> AuthenticationError | None:
         """One of the ``refusals``, if every known node has refused or cannot be reached."""
         nodes = self._updater.fetch_nodes()

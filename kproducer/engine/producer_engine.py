@@ -22,7 +22,8 @@ from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.sender.sender import Sender
+from kproducer.sender.sender import Purge, Sender
+from kproducer.types import FlushResult
 
 if TYPE_CHECKING:
     from kproducer.metrics.metric_sample import MetricSample
@@ -150,14 +151,14 @@ class ProducerEngine:
         finally:
             self.accumulator.end_flush(flush)
 
-    def flush(self, timeout: float | None) -> None:
+    def flush(self, timeout: float | None) -> FlushResult:
         """See ``KafkaProducer.flush``."""
         timeout_s = checked_timeout_s("flush", timeout)
         self.check_may_wait("flush")
         with self.call_times.timing("flush-time-ns-total"), self.flushing():
-            is_complete = self.accumulator.await_completion(None if timeout_s is None else timeout_s * 1000)
-        if is_complete:
-            return
+            result = self.accumulator.await_completion(None if timeout_s is None else timeout_s * 1000)
+        if result is not None:
+            return result
         if self._ended.is_set():
             # Its end fails every record. One that is still open shows a bug, and nothing will complete it.
             raise ProducerClosedError("flush: the producer's I/O thread has ended")
@@ -166,6 +167,17 @@ class ProducerEngine:
         raise KafkaTimeoutError(
             f"flush({timeout}): {count} records are not acknowledged yet{f'; {causes}' if causes else ''}"
         )
+
+    def purge(self, in_queue: bool, in_flight: bool) -> int:
+        """See ``KafkaProducer.purge``."""
+        self.check_may_wait("purge")
+        purge = Purge(in_queue, in_flight)
+        self.sender.purge(purge)
+        if self._ended.is_set():
+            # The I/O thread may have looked for purges the last time before this one was added.
+            self.sender.end_purges()
+        purge.done.wait()
+        return purge.record_count
 
     def metric_samples(self) -> list[MetricSample]:
         """Every metric with its present value. Any thread, also after the end; never waits for I/O."""
@@ -252,6 +264,7 @@ class ProducerEngine:
         finally:
             process_lifecycle.release(self)
             self._ended.set()
+            self.sender.end_purges()
 
     def finish_alone(self) -> None:
         """Deliver what was accepted and end, although the producer was collected. Returns at once.

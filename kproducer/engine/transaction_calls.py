@@ -109,8 +109,8 @@ class TransactionCalls:
         """See ``KafkaProducer.prepare``."""
         engine, transaction_lifecycle, timeout_s = self._check_may_wait("prepare", timeout)
         with engine.call_times.timing("txn-prepare-time-ns-total"), engine.flushing():
-            is_complete = engine.accumulator.await_completion(timeout_s * 1000)
-        if not is_complete:
+            flushed = engine.accumulator.await_completion(timeout_s * 1000)
+        if flushed is None:
             raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
         return transaction_lifecycle.prepare()
 

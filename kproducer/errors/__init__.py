@@ -8,6 +8,7 @@
     |-- RecordTooLargeError          make the record smaller, or raise the limit in the message
     |-- IllegalStateError            fix the calling code
     |   `-- ProducerClosedError
+    |-- PurgedError                  purge() has given up the record
     |-- SendManyError                some records of a send_many() failed; see its failures
     |-- BatchRejectedError           send the record again; another record of its batch was refused
     |-- AbortTransactionError        abort the transaction, then begin another
@@ -173,6 +174,10 @@ class ProducerClosedError(IllegalStateError):
 
 class BatchRejectedError(KafkaError):
     """The record is valid, but the broker rejected its batch because of another record."""
+
+
+class PurgedError(KafkaError):
+    """``purge`` has given up the record."""
 
 
 class SendManyError(KafkaError):

@@ -148,13 +148,11 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
 
 PRODUCER_METHODS = {
     "abort": "close(0) gives up on records that are not acknowledged",
-    "list_topics": "use partitions_for(topic), which returns the partitions of one topic",
     "partitions": "use partitions_for(topic)",
     "partitionsFor": "use partitions_for(topic)",
     "poll": "the producer runs callbacks by itself; remove the call",
     "produce_batch": "use send_many(topic, values, keys, headers, partitions, timestamps_ms)",
     "produce": "use send(topic, value, key, headers, partition, timestamp_ms, on_delivery)",
-    "purge": "close(0) gives up on records that are not acknowledged",
     "send_and_wait": "use 'await producer.send(...)', or 'producer.send(...).result()' without asyncio",
     "start": "a new producer is already running; remove the call",
     "stop": "use close()",

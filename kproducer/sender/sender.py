@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import AuthenticationError, KafkaError, ProducerClosedError
+from kproducer.errors import AuthenticationError, KafkaError, ProducerClosedError, PurgedError
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.threads import mark_io_thread
@@ -43,6 +44,22 @@ _ERROR_PAUSE_MAX_MS = 5000
 _UNDRAINED_DELAY_MS = 20
 _ROUNDS_PER_POLL = 8
 _LONGEST_POLL_MS = 3_600_000
+
+
+class Purge:
+    """A call of ``KafkaProducer.purge``, which the I/O thread carries out.
+
+    Attributes:
+        in_queue, in_flight: which batches to fail.
+        record_count: how many records have failed; valid once it is done.
+        done: set by the I/O thread.
+    """
+
+    def __init__(self, in_queue: bool, in_flight: bool) -> None:
+        self.in_queue = in_queue
+        self.in_flight = in_flight
+        self.record_count = 0
+        self.done = threading.Event()
 
 
 class Sender:
@@ -94,6 +111,7 @@ class Sender:
         #: Whether the loop has to end without waiting for acknowledgements.
         self.is_forced_to_close = False
         self._closing = threading.Event()
+        self._purges: deque[Purge] = deque()
         # I/O thread only.
         self._consecutive_errors = 0
         self._transaction_end_ms = 0
@@ -117,6 +135,17 @@ class Sender:
         self._running = False
         self._closing.set()
         self.wakeup()
+
+    def purge(self, purge: Purge) -> None:
+        """Carry out a purge in the next round of the loop. Does not block."""
+        self._purges.append(purge)
+        self.wakeup()
+
+    def end_purges(self) -> None:
+        """The loop has ended, and with it every record: nothing is left to purge."""
+        while self._purges:
+            with contextlib.suppress(IndexError):  # another thread may have taken the last one
+                self._purges.popleft().done.set()
 
     def end_when_done(self) -> None:
         """``initiate_close`` for a producer that was garbage-collected.
@@ -172,6 +201,8 @@ class Sender:
         # Refusals first: the next attempt to connect removes them, and a coordinator request may begin one.
         if self._client.refusals:
             self._fail_refused(self._metadata.snapshot)
+        while self._purges:
+            self._carry_out(self._purges.popleft())
         coordinator_delay_ms = _LONGEST_POLL_MS
         if self._transaction_manager is not None:
             coordinator_delay_ms = self._advance_transactions(now_ms)
@@ -372,6 +403,16 @@ class Sender:
 
         failed = self._accumulator.abort_unsent_batches(refusal_of)
         self._count_failed(failed, error_of_all or next(iter(new.values())))
+
+    def _carry_out(self, purge: Purge) -> None:
+        """Fail the batches that a purge is about. The memory of those in flight stays with them."""
+        error = PurgedError("purge() has given up this record")
+        try:
+            failed = self._accumulator.purge(error, purge.in_queue, purge.in_flight)
+            self._count_failed(failed, error)
+            purge.record_count = sum(failed.values())
+        finally:
+            purge.done.set()
 
     def _stage_of(self, batch: ProducerBatch, snapshot: MetadataSnapshot) -> str:
         """What an unsent batch has been waiting for."""

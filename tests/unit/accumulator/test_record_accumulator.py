@@ -21,7 +21,7 @@ from kproducer.errors.broker_errors import MessageTooLargeError, NotLeaderOrFoll
 from kproducer.records.compression import Compression
 from kproducer.sender.produce_requests import InFlightBatches
 from kproducer.testing.fakebroker.batch_check import read_batch
-from kproducer.types import UNKNOWN_PARTITION
+from kproducer.types import UNKNOWN_PARTITION, FlushResult
 from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of
 from tests.support.waiting import wait_until
 
@@ -352,7 +352,7 @@ def test_expired_batch_is_neither_split_nor_sent_again() -> None:
 # -- flush -------------------------------------------------------------------------------------------------
 
 
-def flush(kit: Kit, timeout_ms: float | None) -> bool:
+def flush(kit: Kit, timeout_ms: float | None) -> FlushResult | None:
     mark = object()
     try:
         kit.accumulator.begin_flush(mark)
@@ -365,7 +365,7 @@ def test_flush_makes_everything_ready_and_waits_for_earlier_records_only() -> No
     kit = Kit(linger_ms=3_600_000)
     futures = [kit.append(0), kit.append(2)]
     assert kit.ready_ids() == set()
-    results: list[bool] = []
+    results: list[FlushResult | None] = []
     thread = threading.Thread(target=lambda: results.append(flush(kit, 30_000)))
     thread.start()
     wait_until(lambda: kit.accumulator._flushes)
@@ -376,7 +376,7 @@ def test_flush_makes_everything_ready_and_waits_for_earlier_records_only() -> No
     later = kit.append(1)
     kit.finish(batches[1])
     thread.join(30)
-    assert results == [True]
+    assert results == [FlushResult(2, 0)]
     assert all(f.done() for f in futures)
     assert not later.done()
     assert not kit.accumulator._flushes
@@ -387,7 +387,7 @@ def test_a_flush_that_times_out_says_so_and_others_go_on() -> None:
     kit = Kit(linger_ms=3_600_000)
     kit.append(0)
     kit.accumulator.begin_flush("another")
-    assert flush(kit, 1) is False
+    assert flush(kit, 1) is None
     assert kit.accumulator._flushes
     assert kit.ready_ids() == {1}
     kit.accumulator.end_flush("another")
@@ -401,7 +401,7 @@ def test_flush_follows_a_split() -> None:
     for _ in range(10):
         kit.append(0, b"x" * 100)
     (batch,) = kit.drain()
-    results: list[bool] = []
+    results: list[FlushResult | None] = []
     thread = threading.Thread(target=lambda: results.append(flush(kit, 30_000)))
     thread.start()
     wait_until(lambda: batch.result._listeners)
@@ -413,7 +413,7 @@ def test_flush_follows_a_split() -> None:
         for part in drained:
             kit.finish(part)
     thread.join(30)
-    assert results == [True]
+    assert results == [FlushResult(10, 0)]
 
 
 # -- abort -------------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Adapters: the interfaces of other Python clients' producers over kproducer's engine."""

@@ -1,0 +1,197 @@
+"""DeliveryReports: the messages of one producer from ``produce`` to their callbacks, which ``poll`` runs.
+
+The engine completes records batch by batch, so messages are kept by batch, and the I/O thread only notes that
+a batch is done: it does nothing per message. Callbacks run on the thread that polls, in the order in which
+batches were completed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer.compat.confluent_kafka.errors import KafkaException, converted, new_error
+from kproducer.compat.confluent_kafka.message import Delivery, Message
+from kproducer.errors import KafkaError
+from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata
+
+#: (delivery, callback, value, key, seconds at produce)
+Report = tuple[Delivery, "Callable[[Any, Any], object] | None", Any, Any, float]
+
+#: So many messages are taken at once from a batch: a callback that raises or produces sees the queue's length
+#: with an error of less than this.
+_CHUNK = 64
+
+
+class Undelivered(NamedTuple):
+    """A message that the engine did not get."""
+
+    topic: str
+    partition: int
+    error: KafkaError
+
+    def exception(self) -> KafkaError:
+        return self.error
+
+    def _metadata(self) -> RecordMetadata:
+        return RecordMetadata(self.topic, self.partition, NO_OFFSET, NO_TIMESTAMP, -1, -1)
+
+
+class DeliveryReports:
+    """Messages that are not reported yet. Thread-safe.
+
+    Args:
+        only_errors: no callback for delivered messages.
+
+    Attributes:
+        count: messages that are in the engine, wait for it, or wait for ``serve``.
+    """
+
+    def __init__(self, only_errors: bool) -> None:
+        self._only_errors = only_errors
+        # Re-entrant, so that a signal handler finds out that its own thread has it.
+        self._lock = threading.RLock()
+        # Guarded by _lock.
+        self.count = 0
+        self._open: dict[ProduceRequestResult, list[Report]] = {}
+        self._chunks: deque[tuple[list[Report], float]] = deque()
+        # The I/O thread appends, under _changed.
+        self._changed = threading.Condition()
+        self._done: deque[tuple[ProduceRequestResult | list[Report], float]] = deque()
+
+    def check_not_interrupted(self, call: str) -> None:
+        """Raise where waiting for the lock would deadlock: in a signal handler that has interrupted a call.
+
+        Raises:
+            KafkaException: ``_STATE``.
+        """
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            text = (
+                f"{call}() was called by a signal handler that interrupted another call of this producer;"
+                " set a flag there"
+            )
+            raise KafkaException(new_error("_STATE", text))
+
+    def add(
+        self,
+        future: FutureRecordMetadata,
+        callback: Callable[[Any, Any], object] | None,
+        value: Any,
+        key: Any,
+        started_s: float,
+        is_counted: bool = False,
+    ) -> None:
+        """Add a message that the engine has accepted.
+
+        Args:
+            future: of the record.
+            callback: of the message, if it has one.
+            value, key: for the callback.
+            started_s: monotonic time of ``produce``.
+            is_counted: it has waited for its topic, and ``count`` includes it.
+        """
+        result = future._batch_result
+        report = (future, callback, value, key, started_s)
+        with self._lock:
+            if not is_counted:
+                self.count += 1
+            reports = self._open.get(result)
+            if reports is not None:
+                reports.append(report)
+                return
+            self._open[result] = [report]
+            # After the batch is in the dict: it may be done at once, or was done before.
+            if not result.add_listener(partial(self._batch_done, result)):
+                self._batch_done(result)
+
+    def count_waiting(self, change: int) -> None:
+        """Count messages that wait for their topic."""
+        with self._lock:
+            self.count += change
+
+    def add_undelivered(self, reports: list[Report]) -> None:
+        """Report messages, which are counted, that the engine did not get."""
+        with self._changed:
+            self._done.append((reports, time.monotonic()))
+            self._changed.notify_all()
+
+    def _batch_done(self, result: ProduceRequestResult) -> None:
+        """On the I/O thread; must not raise. A split batch is done when its parts are."""
+        if result.parts is not None:
+            waiting = [leaf for leaf in result.leaves() if not leaf.done]
+            if waiting and waiting[0].add_listener(partial(self._batch_done, result)):
+                return
+            if waiting:
+                self._batch_done(result)
+                return
+        with self._changed:
+            self._done.append((result, time.monotonic()))
+            self._changed.notify_all()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until there is something to serve; ``False``: not in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: bool(self._done or self._chunks), timeout_s)
+
+    def serve(self) -> int:
+        """Run the callbacks of everything that is done, on this thread; returns the number of messages.
+
+        Raises:
+            Exception: of a callback; the messages after it stay for the next call.
+        """
+        served = 0
+        while (taken := self._take()) is not None:
+            chunk, done_s = taken
+            remaining = len(chunk)
+            try:
+                for delivery, callback, value, key, started_s in reversed(chunk):
+                    remaining -= 1
+                    if callback is None:
+                        continue
+                    error = delivery.exception()
+                    if error is None:
+                        if not self._only_errors:
+                            callback(None, Message(delivery, key, value, None, done_s - started_s))
+                        continue
+                    its_error = converted(error)
+                    callback(its_error, Message(delivery, key, value, its_error, done_s - started_s))
+            finally:
+                served += len(chunk) - remaining
+                if remaining:
+                    with self._lock:
+                        self.count += remaining
+                        self._chunks.appendleft((chunk[:remaining], done_s))
+        return served
+
+    def _take(self) -> tuple[list[Report], float] | None:
+        """Up to ``_CHUNK`` messages that are done, the first one last; they are not counted any more."""
+        with self._lock:
+            if not self._chunks and not self._move_batch():
+                return None
+            reports, done_s = self._chunks[0]
+            chunk = reports[-_CHUNK:]
+            del reports[-_CHUNK:]
+            if not reports:
+                self._chunks.popleft()
+            self.count -= len(chunk)
+            return chunk, done_s
+
+    def _move_batch(self) -> bool:
+        """Move the reports of the next done batch to ``_chunks``, the first one last."""
+        while self._done:
+            done, done_s = self._done.popleft()
+            reports = done if isinstance(done, list) else self._open.pop(done, [])
+            if reports:
+                reports.reverse()
+                self._chunks.append((reports, done_s))
+                return True
+        return False
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: the parent reports the messages. Threads that are gone may hold the locks."""
+        self.__init__(self._only_errors)  # type: ignore[misc]

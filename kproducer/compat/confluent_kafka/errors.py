@@ -1,0 +1,90 @@
+"""``KafkaError`` and ``KafkaException``, and which of librdkafka's codes each error of kproducer gets.
+
+If confluent-kafka is installed, both are its classes: ``except confluent_kafka.KafkaException`` catches what
+this package raises, and the other way round.
+Source: confluent-kafka's API reference; librdkafka's error codes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kproducer import errors as own
+from kproducer.compat.confluent_kafka.error_codes import local_code
+
+if TYPE_CHECKING:
+
+    class KafkaError:
+        """An error: a code, and what it is about."""
+
+        def __init__(self, error: int, reason: str | None = None, **flags: bool) -> None: ...
+        def code(self) -> int: ...
+        def name(self) -> str: ...
+        def str(self) -> str: ...
+        def fatal(self) -> bool: ...
+        def retriable(self) -> bool: ...
+        def txn_requires_abort(self) -> bool: ...
+        def __getattr__(self, name: Any) -> Any: ...
+
+    class KafkaException(Exception):  # noqa: N818  # confluent-kafka's name
+        """Raised by calls; ``args[0]`` is a ``KafkaError``."""
+
+else:
+    try:
+        from confluent_kafka import KafkaError, KafkaException
+    except ImportError:
+        from kproducer.compat.confluent_kafka.own_errors import KafkaError, KafkaException
+
+
+def new_error(name: str, reason: str, **flags: bool) -> KafkaError:
+    """An error with one of librdkafka's own codes, such as ``_STATE``."""
+    return KafkaError(local_code(name), reason, **flags)
+
+
+#: The first class that fits decides. Errors of records, and of calls.
+_NAMES: list[tuple[type[own.KafkaError], str]] = [
+    (own.DeliveryTimeoutError, "_MSG_TIMED_OUT"),
+    (own.MetadataTimeoutError, "_MSG_TIMED_OUT"),
+    (own.FencedError, "_FENCED"),
+    (own.FatalProducerError, "_FATAL"),
+    (own.ProducerClosedError, "_DESTROY"),
+    (own.IllegalStateError, "_STATE"),
+    (own.ConfigError, "_INVALID_ARG"),
+    (own.InvalidArgumentError, "_INVALID_ARG"),
+    (own.SslAuthenticationError, "_SSL"),
+    (own.AuthenticationError, "_AUTHENTICATION"),
+    (own.NetworkError, "_TRANSPORT"),
+    (own.KafkaTimeoutError, "_TIMED_OUT"),
+    (own.RemoteProtocolError, "_BAD_MSG"),
+]
+_MESSAGE_TOO_LARGE_CODE = 10
+
+
+def converted(error: own.KafkaError, prefix: str = "") -> KafkaError:
+    """The ``KafkaError`` for an error of kproducer, with its text."""
+    flags = {
+        "fatal": isinstance(error, own.FatalProducerError),
+        # After a timeout the same transactional call continues.
+        "retriable": error.retriable or type(error) is own.KafkaTimeoutError,
+        "txn_requires_abort": isinstance(error, own.AbortTransactionError),
+    }
+    return KafkaError(_code_of(error), prefix + str(error), **flags)
+
+
+def _code_of(error: own.KafkaError) -> int:
+    if isinstance(error, own.AbortTransactionError) and isinstance(error.__cause__, own.KafkaError):
+        return _code_of(error.__cause__)
+    if isinstance(error, own.BrokerError):
+        return error.code
+    if isinstance(error, own.RecordTooLargeError):
+        return _MESSAGE_TOO_LARGE_CODE
+    if isinstance(error, (own.PurgedError, own.TransactionAbortedError)):
+        in_queue = error.outcome is own.Outcome.NOT_SENT
+        return local_code("_PURGE_QUEUE" if in_queue else "_PURGE_INFLIGHT")
+    name = next((name for error_class, name in _NAMES if isinstance(error, error_class)), "_FAIL")
+    return local_code(name)
+
+
+def raised(error: own.KafkaError, prefix: str = "") -> KafkaException:
+    """The exception to raise for an error of kproducer; raise it ``from`` that error."""
+    return KafkaException(converted(error, prefix))

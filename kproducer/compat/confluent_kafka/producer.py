@@ -1,0 +1,490 @@
+"""``Producer``: confluent-kafka's interface over ``KafkaProducer``.
+
+``produce`` never waits: a full queue is a ``BufferError``, and messages whose topic is not known yet are kept
+aside. Callbacks run in ``poll``, ``flush`` and the transactional calls only, on the thread that calls them.
+Source: confluent-kafka's API reference.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kproducer import errors as own
+from kproducer.compat.confluent_kafka.cluster_metadata import ClusterMetadata
+from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports
+from kproducer.compat.confluent_kafka.errors import KafkaException, new_error, raised
+from kproducer.compat.confluent_kafka.events import ErrorEvents, ForwardedLog, Statistics
+from kproducer.compat.confluent_kafka.group_offsets import own_group_metadata, own_offsets
+from kproducer.compat.confluent_kafka.settings import translated
+from kproducer.compat.confluent_kafka.unknown_topics import UnknownTopics, WaitingMessage
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.kafka_producer import KafkaProducer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
+
+_CANNOT_PRODUCE = "Unable to produce message: "
+#: How often a waiting call looks for errors of connections and for due statistics.
+_EVENT_INTERVAL_S = 0.1
+_producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+
+
+class Producer:
+    """Produces messages, with confluent-kafka's interface. Thread-safe.
+
+    Args:
+        config: librdkafka's settings by their dotted names, and callbacks.
+        settings: more of them, such as ``logger``.
+
+    Raises:
+        KafkaException: a setting is unknown, not supported or wrong; the text says what to do.
+        TypeError: no dictionary was given, or a callback cannot be called.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        if config is not None and not isinstance(config, Mapping):
+            raise TypeError("expected configuration dict")
+        given = {**(config or {}), **settings}
+        if not given:
+            raise TypeError("expected configuration dict")
+        try:
+            self._settings = translated(given)
+            self._producer = KafkaProducer.from_config(ProducerConfig.from_keywords(self._settings.own))
+        except own.KafkaError as error:
+            raise raised(error) from error
+        chosen = self._settings
+        self._lifecycle = self._producer._lifecycle
+        self._send = self._producer.send
+        self._most_messages = chosen.most_messages or float("inf")
+        self._is_transactional = bool(chosen.own.get("transactional_id"))
+        self._reports = DeliveryReports(chosen.only_errors)
+        self._unknown_topics = UnknownTopics(
+            self._producer, self._reports, self._send_waiting, chosen.message_timeout_s, chosen.propagation_s
+        )
+        self._errors = None if chosen.error_cb is None else ErrorEvents(chosen.error_cb, self._lifecycle)
+        self._statistics = None
+        if chosen.stats_cb is not None and chosen.statistics_s:
+            self._statistics = Statistics(chosen, self._producer, self._reports)
+        self._forwarded_log = None if chosen.logger is None else ForwardedLog.begin(chosen.logger)
+        self._is_closed = False
+        _producers.add(self)
+
+    # -- messages --------------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = -1,
+        callback: Callable[[Any, Any], object] | None = None,
+        on_delivery: Callable[[Any, Any], object] | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """Queue a message. Returns at once.
+
+        Args:
+            topic: topic name.
+            value, key: ``bytes``, ``str`` (as UTF-8) or ``None``.
+            partition: partition number; -1 leaves it to the partitioner.
+            callback, on_delivery: ``callback(error, message)``, called by ``poll`` or ``flush``.
+            timestamp: milliseconds since the epoch; 0 means now.
+            headers: a dictionary or a list of (name, value) pairs.
+
+        Raises:
+            BufferError: the queue is full: call ``poll``, then try again.
+            KafkaException: ``_UNKNOWN_PARTITION``, ``MSG_SIZE_TOO_LARGE``, ``_STATE`` (outside of a
+                transaction) and others, as its code says.
+            TypeError: an argument has the wrong type.
+            RuntimeError: the producer is closed.
+        """
+        reports = self._reports
+        if reports._lock._is_owned():  # type: ignore[attr-defined]
+            reports.check_not_interrupted("produce")
+        if reports.count >= self._most_messages:
+            raise BufferError("Local: Queue full")
+        if on_delivery is None:
+            on_delivery = callback or self._settings.on_delivery
+        started_s = time.monotonic()
+        engine = self._lifecycle.engine
+        if engine is None or self._is_closed:
+            engine = self._running_engine()
+        metadata = engine.metadata.snapshot.topics.get(topic) if topic.__class__ is str else None
+        count = 0 if metadata is None else len(metadata.partitions)
+        if not count or (self._unknown_topics.topics and topic in self._unknown_topics.topics):
+            self._produce_later(topic, value, key, headers, partition, timestamp, on_delivery, started_s)
+            return
+        if self._is_transactional:
+            self._check_memory(value)
+        try:
+            chosen: int | None = partition
+            if partition < 0 or partition >= count:
+                if partition != -1:
+                    text = f"{_CANNOT_PRODUCE}{topic} has partitions 0 to {count - 1}, not {partition}"
+                    raise KafkaException(new_error("_UNKNOWN_PARTITION", text))
+                chosen = None
+                if self._settings.hash_of_key is not None:
+                    chosen = self._partition_of(key, count)
+            future = self._send(topic, value, key, headers, chosen, timestamp or None)
+        except own.KafkaError as error:
+            self._refuse(error, topic, value, key, headers, partition, timestamp, on_delivery, started_s)
+            return
+        reports.add(future, on_delivery, value, key, started_s)
+
+    def produce_batch(
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = -1,
+        callback: Callable[[Any, Any], object] | None = None,
+        on_delivery: Callable[[Any, Any], object] | None = None,
+    ) -> int:
+        """Queue messages given as dictionaries; returns how many were accepted.
+
+        A message that is refused gets an entry ``_error`` with the ``KafkaError``.
+
+        Raises:
+            TypeError: ``messages`` is not a list of dictionaries, or a value or key is not text or bytes.
+        """
+        if not isinstance(messages, list):
+            raise TypeError("messages must be a list")
+        for index, message in enumerate(messages):
+            if not isinstance(message, dict):
+                raise TypeError(f"Message at index {index} must be a dict")
+            for name in ("value", "key"):
+                if not isinstance(message.get(name), (bytes, str, type(None))):
+                    raise TypeError(f"Message {name} at index {index} must be bytes or str")
+        accepted = 0
+        for message in messages:
+            try:
+                self.produce(
+                    topic,
+                    message.get("value"),
+                    message.get("key"),
+                    message.get("partition", partition),
+                    on_delivery=message.get("callback") or on_delivery or callback,
+                    timestamp=message.get("timestamp", 0),
+                )
+            except KafkaException as error:
+                message["_error"] = error.args[0]
+            except BufferError as error:
+                message["_error"] = new_error("_QUEUE_FULL", str(error))
+            else:
+                accepted += 1
+        return accepted
+
+    def _produce_later(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: Any,
+        timestamp: Any,
+        callback: Callable[[Any, Any], object] | None,
+        started_s: float,
+    ) -> None:
+        """The topic is not known: check what can be checked, and keep the message aside."""
+        if not isinstance(topic, str):
+            raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
+        for number, argument in ((2, value), (3, key)):
+            if not isinstance(argument, (bytes, bytearray, memoryview, str, type(None))):
+                raise TypeError(
+                    f"argument {number}: a bytes-like object is required, not {type(argument).__name__!r}"
+                )
+        if not isinstance(partition, int) or not isinstance(timestamp, int):
+            raise TypeError("partition and timestamp must be integers")
+        limit = self._producer.config.max_request_size
+        if len(value or b"") + len(key or b"") > limit:
+            error = own.RecordTooLargeError(f"the message is larger than message.max.bytes={limit}")
+            raise raised(error, _CANNOT_PRODUCE) from error
+        lifecycle = self._running_engine().transaction_lifecycle
+        if lifecycle is not None:
+            try:
+                lifecycle.check_send()
+            except own.KafkaError as error:
+                raise raised(error, _CANNOT_PRODUCE) from error
+        timestamp_ms = timestamp or int(time.time() * 1000)
+        self._unknown_topics.add(
+            WaitingMessage(topic, value, key, headers, partition, timestamp_ms, callback, started_s)
+        )
+
+    def _send_waiting(self, message: WaitingMessage) -> None:
+        """The topic of a message that was kept aside is known."""
+        partition: int | None = message.partition
+        if partition == -1:
+            partition = None
+            if self._settings.hash_of_key is not None:
+                count = len(self._producer.partitions_for(message.topic))
+                partition = self._partition_of(message.key, count)
+        future = self._send(
+            message.topic, message.value, message.key, message.headers, partition, message.timestamp_ms
+        )
+        self._reports.add(
+            future, message.callback, message.value, message.key, message.started_s, is_counted=True
+        )
+
+    def _partition_of(self, key: Any, count: int) -> int | None:
+        """librdkafka's ``consistent`` and ``consistent_random``."""
+        if not key:
+            return None if self._settings.hash_of_key == "crc32" else zlib.crc32(b"") % count
+        return zlib.crc32(key.encode() if key.__class__ is str else key) % count
+
+    def _check_memory(self, value: Any) -> None:
+        """In a transaction, an engine without memory would fail the transaction, and not only the call."""
+        available = self._running_engine().pool.available_bytes
+        if available < 2 * self._producer.config.batch_size + len(value or b""):
+            raise BufferError("Local: Queue full")
+
+    def _refuse(self, error: own.KafkaError, *message: Any) -> None:
+        """The engine has refused a message.
+
+        Raises:
+            BufferError, KafkaException, TypeError, RuntimeError: see ``produce``.
+        """
+        if isinstance(error, own.MetadataTimeoutError):
+            # The topic has just been forgotten, because it was not used for a while.
+            self._produce_later(*message)
+            return
+        if isinstance(error, own.BufferExhaustedError):
+            raise BufferError("Local: Queue full") from error
+        if isinstance(error, own.SerializationError):
+            raise TypeError(str(error)) from error
+        if isinstance(error, own.ProducerClosedError):
+            raise RuntimeError("Producer has been closed") from error
+        if isinstance(error, own.InvalidArgumentError) and "headers" in str(error):
+            raise TypeError(str(error)) from error
+        raise raised(error, _CANNOT_PRODUCE) from error
+
+    def __len__(self) -> int:
+        """Messages that are not acknowledged, or whose callback has not run."""
+        return self._reports.count
+
+    def __bool__(self) -> bool:
+        return True
+
+    # -- events ----------------------------------------------------------------------------------------
+
+    def poll(self, timeout: float | None = -1) -> int:
+        """Run the callbacks of what is done.
+
+        Args:
+            timeout: how long to wait for the first one, in seconds; -1 or ``None``: without limit.
+
+        Returns:
+            How many messages were reported.
+
+        Raises:
+            Exception: of a callback; the rest is reported by the next call.
+        """
+        self._running_engine()
+        self._reports.check_not_interrupted("poll")
+        deadline_s = _deadline(timeout)
+        while True:
+            served = self._serve()
+            left_s = deadline_s - time.monotonic()
+            if served or left_s <= 0:
+                return served
+            self._reports.wait(min(left_s, self._longest_wait_s()))
+
+    def flush(self, timeout: float | None = -1) -> int:
+        """Deliver everything, and run the callbacks.
+
+        Args:
+            timeout: seconds; -1 or ``None``: until everything is reported.
+
+        Returns:
+            How many messages are left.
+
+        Raises:
+            Exception: of a callback; the rest is reported by the next call.
+        """
+        engine = self._running_engine()
+        self._reports.check_not_interrupted("flush")
+        deadline_s = _deadline(timeout)
+        with engine.flushing():
+            while True:
+                self._serve()
+                left_s = deadline_s - time.monotonic()
+                if not self._reports.count or left_s <= 0:
+                    return self._reports.count
+                self._reports.wait(min(left_s, self._longest_wait_s()))
+
+    def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Give up messages; their callbacks, with ``_PURGE_QUEUE`` or ``_PURGE_INFLIGHT``, run in ``poll``.
+
+        Args:
+            in_queue: messages that wait to be sent.
+            in_flight: messages in requests that are not answered; they may be written.
+            blocking: accepted; the call always waits for the purge, which takes a round of the I/O thread.
+        """
+        self._running_engine()
+        self._reports.check_not_interrupted("purge")
+        if in_queue:
+            self._unknown_topics.purge()
+        with _raising():
+            self._producer.purge(bool(in_queue), bool(in_flight))
+
+    def _serve(self) -> int:
+        served = self._reports.serve()
+        if self._errors is not None:
+            served += self._errors.serve()
+        if self._statistics is not None:
+            served += self._statistics.serve()
+        return served
+
+    def _longest_wait_s(self) -> float:
+        return 3600 if self._errors is None and self._statistics is None else _EVENT_INTERVAL_S
+
+    # -- the cluster -----------------------------------------------------------------------------------
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """Ask a broker for brokers, topics and partitions. Creates no topic.
+
+        Args:
+            topic: the only topic to ask for; ``None``: all.
+            timeout: seconds; -1: a minute.
+
+        Raises:
+            KafkaException: no broker answered in time (``_TIMED_OUT``), or all refused the credentials.
+        """
+        self._running_engine()
+        try:
+            return ClusterMetadata(self._producer.list_topics(topic, 60.0 if timeout < 0 else timeout))
+        except own.KafkaError as error:
+            raise raised(error, "Failed to get metadata: ") from error
+
+    def cluster_id(self, timeout: float = -1) -> str | None:
+        """The id of the cluster. Raises as ``list_topics``."""
+        found: str | None = self.list_topics(timeout=timeout).cluster_id
+        return found
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Not supported: raises ``KafkaException`` (``_NOT_IMPLEMENTED``)."""
+        text = "set_sasl_credentials: credentials cannot be replaced; create another Producer"
+        raise KafkaException(new_error("_NOT_IMPLEMENTED", text))
+
+    # -- transactions ----------------------------------------------------------------------------------
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        """Register the transactional id, and fence earlier producers that have it. Raises KafkaException."""
+        self._transaction_lifecycle()
+        with _raising():
+            self._producer.init_transactions(self._transaction_timeout(timeout))
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. Raises KafkaException."""
+        self._transaction_lifecycle()
+        with _raising():
+            self._producer.begin_transaction()
+
+    def send_offsets_to_transaction(
+        self, positions: Iterable[Any], group_metadata: Any, timeout: float = -1
+    ) -> None:
+        """Make offsets part of the transaction.
+
+        Args:
+            positions: confluent-kafka's ``TopicPartition`` objects with the next offset to read.
+            group_metadata: what ``consumer_group_metadata()`` of its consumer returns.
+            timeout: seconds; -1: ``transaction.timeout.ms``.
+
+        Raises:
+            KafkaException: see ``txn_requires_abort``, ``retriable`` and ``fatal`` of its error.
+        """
+        self._transaction_lifecycle()
+        with _raising():
+            self._producer.send_offsets_to_transaction(
+                own_offsets(positions), own_group_metadata(group_metadata), self._transaction_timeout(timeout)
+            )
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """Flush, running callbacks, then commit. Raises KafkaException, and what callbacks raise."""
+        lifecycle = self._transaction_lifecycle()
+        timeout_s = self._transaction_timeout(timeout)
+        deadline_s = time.monotonic() + timeout_s
+        with _raising():
+            if not lifecycle.is_ending and lifecycle.transaction is not None and self.flush(timeout_s):
+                text = f"commit_transaction: {len(self)} messages are not delivered after {timeout_s:g} s"
+                raise own.KafkaTimeoutError(text)
+            self._producer.commit_transaction(max(deadline_s - time.monotonic(), 0))
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """Give up the queue, abort, and run callbacks. Raises KafkaException, and what callbacks raise."""
+        self._transaction_lifecycle()
+        with _raising():
+            self._unknown_topics.purge()
+            self._producer.abort_transaction(self._transaction_timeout(timeout))
+        self._serve()
+
+    def _transaction_lifecycle(self) -> TransactionLifecycle:
+        lifecycle: TransactionLifecycle | None = self._running_engine().transaction_lifecycle
+        if lifecycle is None:
+            text = "The Transactional API requires transactional.id to be configured"
+            raise KafkaException(new_error("_NOT_CONFIGURED", text))
+        return lifecycle
+
+    def _transaction_timeout(self, timeout: float) -> float:
+        return self._producer.config.transaction_timeout_ms / 1000 if timeout < 0 else timeout
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def close(self) -> bool:
+        """Abort an open transaction, deliver everything, run the callbacks and stop. May be repeated."""
+        if not self._is_closed:
+            lifecycle = self._running_engine().transaction_lifecycle
+            if lifecycle is not None and lifecycle.transaction is not None and not lifecycle.is_ending:
+                self.abort_transaction()
+            self.flush()
+            self._is_closed = True
+            self._producer.close()
+            if self._forwarded_log is not None:
+                self._forwarded_log.end()
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def _running_engine(self) -> Any:
+        if self._is_closed:
+            raise RuntimeError("Producer has been closed")
+        return self._lifecycle.running_engine()
+
+    def _forget_after_fork(self) -> None:
+        self._reports.forget_after_fork()
+        self._unknown_topics.forget_after_fork()
+
+
+def _deadline(timeout: float | None) -> float:
+    if timeout is None or timeout < 0:
+        return float("inf")
+    return time.monotonic() + timeout
+
+
+@contextmanager
+def _raising() -> Iterator[None]:
+    """Raise what kproducer raises as ``KafkaException``."""
+    try:
+        yield
+    except own.KafkaError as error:
+        raise raised(error) from error
+
+
+def _forget_after_fork() -> None:
+    for producer in list(_producers):
+        producer._forget_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)

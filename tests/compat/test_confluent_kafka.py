@@ -1,0 +1,676 @@
+"""The adapter for confluent-kafka, and confluent-kafka itself: the same programs with the same results.
+
+Each test runs with both. What differs is in docs/migration/confluent-kafka.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import confluent_kafka as peer
+import pytest
+
+from kproducer import KafkaTimeoutError, Outcome
+from kproducer.compat import confluent_kafka as adapter
+from tests.support.kafka.mock_cluster import MockCluster
+
+pytestmark = pytest.mark.mock_cluster
+
+NAMES = ("confluent_kafka", "kproducer.compat.confluent_kafka")
+PRODUCE = 0
+PATIENCE_S = 30
+UNDOTTED = {"error_cb", "stats_cb", "oauth_cb", "on_delivery", "log_level"}
+UNREACHABLE = "127.0.0.1:1"
+
+
+@pytest.fixture(params=NAMES)
+def client(request: pytest.FixtureRequest) -> ModuleType:
+    return importlib.import_module(request.param)
+
+
+@pytest.fixture
+def make(client: ModuleType, mock_cluster: MockCluster) -> Iterator[Callable[..., Any]]:
+    """Makes producers of the client, and gives up what is left of them in the end."""
+    made = []
+
+    def producer(**settings: Any) -> Any:
+        given = {"bootstrap.servers": mock_cluster.bootstrap_servers}
+        for name, value in settings.items():
+            given[name if name in UNDOTTED else name.replace("_", ".")] = value
+        made.append(client.Producer(given))
+        return made[-1]
+
+    yield producer
+    for each in made:
+        try:
+            each.purge()
+            each.flush(PATIENCE_S)
+        except RuntimeError:
+            pass  # closed by the test
+
+
+class Callbacks:
+    """Keeps what delivery callbacks get, and on which thread."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Any, Any]] = []
+        self.threads: set[int] = set()
+
+    def __call__(self, error: Any, message: Any) -> None:
+        self.seen.append((error, message))
+        self.threads.add(threading.get_ident())
+
+
+def read(mock_cluster: MockCluster, topic: str, count: int) -> list[Any]:
+    consumer = peer.Consumer(
+        {
+            "bootstrap.servers": mock_cluster.bootstrap_servers,
+            "group.id": "reader",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    partitions = consumer.list_topics(topic).topics[topic].partitions
+    consumer.assign([peer.TopicPartition(topic, each, 0) for each in partitions])
+    found = []
+    deadline_s = time.monotonic() + PATIENCE_S
+    while len(found) < count and time.monotonic() < deadline_s:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            found.append(message)
+    consumer.close()
+    return found
+
+
+# -- messages and callbacks --------------------------------------------------------------------------------
+
+
+def test_a_delivered_message(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer, seen = make(), Callbacks()
+    assert producer.produce("t", "value", "key", on_delivery=seen, headers={"a": b"b", "c": None}) is None
+    assert len(producer) == 1
+    assert producer.flush(PATIENCE_S) == 0
+    ((error, message),) = seen.seen
+    assert error is None
+    assert (message.topic(), message.partition(), message.offset()) == ("t", 0, 0)
+    assert (message.key(), message.value(), message.headers(), message.error()) == (
+        b"key",
+        b"value",
+        None,
+        None,
+    )
+    assert 0 < message.latency() < PATIENCE_S
+    assert message.timestamp()[0] in (1, 2)
+    assert (message.leader_epoch(), len(message)) == (None, 5)
+    (found,) = read(mock_cluster, "t", 1)
+    assert (found.key(), found.value(), found.headers()) == (b"key", b"value", [("a", b"b"), ("c", None)])
+
+
+def test_callbacks_run_in_poll_and_flush_only(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer, seen = make(linger_ms=0), Callbacks()
+    producer.produce("t", b"1", callback=seen)
+    read(mock_cluster, "t", 1)
+    assert seen.seen == []
+    assert producer.poll(PATIENCE_S) == 1
+    producer.produce("t", b"2", on_delivery=seen)
+    assert producer.flush() == 0
+    assert len(seen.seen) == 2
+    assert seen.threads == {threading.get_ident()}
+    assert producer.poll(0) == 0
+
+
+def test_messages_without_callback_count_until_they_are_polled(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make(linger_ms=0)
+    producer.produce("t", b"1")
+    read(mock_cluster, "t", 1)
+    assert len(producer) >= 1
+    assert producer.poll(PATIENCE_S) == 1
+    assert len(producer) == 0
+
+
+def test_a_default_callback_and_the_callback_of_a_message(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    by_default, of_message = Callbacks(), Callbacks()
+    producer = make(on_delivery=by_default)
+    producer.produce("t", b"1")
+    producer.produce("t", b"2", on_delivery=of_message)
+    producer.flush(PATIENCE_S)
+    assert [message.value() for _, message in by_default.seen] == [b"1"]
+    assert [message.value() for _, message in of_message.seen] == [b"2"]
+
+
+def test_a_callback_that_raises_ends_the_flush_and_the_others_follow(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer, seen = make(), Callbacks()
+
+    def fail(error: Any, message: Any) -> None:
+        raise LookupError(message.value())
+
+    producer.produce("t", b"1", on_delivery=fail)
+    producer.produce("t", b"2", on_delivery=seen)
+    with pytest.raises(LookupError, match="1"):
+        producer.flush(PATIENCE_S)
+    assert producer.flush(PATIENCE_S) == 0
+    assert [message.value() for _, message in seen.seen] == [b"2"]
+
+
+def test_a_callback_that_produces(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer, seen = make(), Callbacks()
+
+    def again(error: Any, message: Any) -> None:
+        producer.produce("t", b"2", on_delivery=seen)
+
+    producer.produce("t", b"1", on_delivery=again)
+    assert producer.flush(PATIENCE_S) == 0
+    assert len(seen.seen) == 1
+
+
+def test_only_errors_are_reported(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    seen = Callbacks()
+    producer = make(delivery_report_only_error=True)
+    producer.produce("t", b"1", on_delivery=seen)
+    assert producer.flush(PATIENCE_S) == 0
+    assert seen.seen == []
+
+
+def test_many_messages_in_order_from_several_threads(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 3)
+    producer, seen = make(linger_ms=1), Callbacks()
+
+    def produce(thread: int) -> None:
+        for number in range(500):
+            while True:
+                try:
+                    producer.produce("t", b"%d" % number, b"%d" % thread, on_delivery=seen)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+
+    threads = [threading.Thread(target=produce, args=(index,)) for index in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert producer.flush(PATIENCE_S) == 0
+    assert len(seen.seen) == 1500
+    assert all(error is None for error, _ in seen.seen)
+    found = read(mock_cluster, "t", 1500)
+    for index in range(3):
+        mine = [int(each.value()) for each in found if each.key() == b"%d" % index]
+        assert mine == list(range(500))
+
+
+@pytest.mark.parametrize("partitioner", ["consistent_random", "consistent", "murmur2", "murmur2_random"])
+def test_keys_go_to_the_same_partitions(
+    mock_cluster: MockCluster, client: ModuleType, partitioner: str
+) -> None:
+    mock_cluster.create_topic("t", 7)
+    keys = [b"k%d" % number for number in range(20)] + ["Größe"]
+    if partitioner in ("consistent", "murmur2"):
+        keys += [b"", None]
+    chosen = []
+    for module in (peer, client):
+        seen = Callbacks()
+        config = {"bootstrap.servers": mock_cluster.bootstrap_servers, "partitioner": partitioner}
+        producer = module.Producer(config)
+        for key in keys:
+            producer.produce("t", b"", key, on_delivery=seen)
+            producer.flush(PATIENCE_S)
+        chosen.append([message.partition() for _, message in seen.seen])
+    assert chosen[0] == chosen[1]
+
+
+# -- what produce refuses ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "expected"),
+    [
+        (("t", 5), {}, TypeError),
+        ((5, b""), {}, TypeError),
+        (("t", b""), {"headers": 5}, TypeError),
+        (("t", b""), {"headers": [("a", 5)]}, TypeError),
+        (("t", b""), {"unknown": 5}, TypeError),
+        (("t", b""), {"partition": None}, TypeError),
+        (("t", b""), {"partition": 99}, "_UNKNOWN_PARTITION"),
+        (("t", b""), {"partition": -5}, "_UNKNOWN_PARTITION"),
+        (("t", bytes(2_000_000)), {}, "MSG_SIZE_TOO_LARGE"),
+    ],
+)
+def test_what_produce_refuses(
+    mock_cluster: MockCluster,
+    client: ModuleType,
+    make: Callable[..., Any],
+    arguments: Any,
+    keywords: Any,
+    expected: Any,
+) -> None:
+    mock_cluster.create_topic("t", 2)
+    producer = make()
+    producer.produce("t", b"")
+    producer.flush(PATIENCE_S)
+    if expected is TypeError:
+        with pytest.raises(TypeError):
+            producer.produce(*arguments, **keywords)
+    else:
+        with pytest.raises(client.KafkaException) as raised:
+            producer.produce(*arguments, **keywords)
+        assert raised.value.args[0].name() == expected
+        assert raised.value.args[0].code() == getattr(client.KafkaError, expected)
+    assert len(producer) == 0
+
+
+def test_a_full_queue_is_a_buffer_error(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer, seen = make(queue_buffering_max_messages=3), Callbacks()
+    for _ in range(3):
+        producer.produce("t", b"", on_delivery=seen)
+    with pytest.raises(BufferError, match="Local: Queue full"):
+        producer.produce("t", b"")
+    while len(producer) == 3:
+        producer.poll(PATIENCE_S)
+    producer.produce("t", b"", on_delivery=seen)
+    assert producer.flush(PATIENCE_S) == 0
+    assert len(seen.seen) == 4
+
+
+# -- failures ----------------------------------------------------------------------------------------------
+
+
+def test_produce_does_not_wait_for_a_cluster_that_is_down(make: Callable[..., Any]) -> None:
+    producer, seen = make(bootstrap_servers=UNREACHABLE, message_timeout_ms=1000, log_level=0), Callbacks()
+    started_s = time.monotonic()
+    for number in range(3):
+        producer.produce("t", b"%d" % number, on_delivery=seen)
+    assert time.monotonic() - started_s < 0.9, "produce() has waited"
+    assert len(producer) >= 3  # confluent-kafka also counts log lines and other events
+    assert producer.flush(0) >= 3
+    assert producer.flush(PATIENCE_S) == 0
+    assert [message.value() for _, message in seen.seen] == [b"0", b"1", b"2"]
+    for error, message in seen.seen:
+        assert error.name() == "_MSG_TIMED_OUT"
+        assert message.error() == error
+        assert (message.topic(), message.partition(), message.offset()) == ("t", None, None)
+
+
+def test_messages_wait_for_a_topic_that_appears(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.set_topic_error("late", 5)  # LEADER_NOT_AVAILABLE
+    producer, seen = make(), Callbacks()
+    for number in range(50):
+        producer.produce("late", b"%d" % number, b"k", on_delivery=seen)
+    assert producer.flush(0.3) == 50
+    mock_cluster.set_topic_error("late", 0)
+    assert producer.flush(PATIENCE_S) == 0
+    assert [error for error, _ in seen.seen] == [None] * 50
+    assert [int(each.value()) for each in read(mock_cluster, "late", 50)] == list(range(50))
+
+
+def test_a_topic_that_does_not_exist(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.set_topic_error("missing", 3)
+    producer, seen = make(topic_metadata_propagation_max_ms=200), Callbacks()
+    producer.produce("missing", b"", on_delivery=seen)
+    assert producer.flush(PATIENCE_S) == 0
+    assert seen.seen[0][0].name() in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC")
+
+
+def test_an_error_of_the_broker(
+    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    mock_cluster.push_errors(PRODUCE, 87)
+    producer, seen = make(), Callbacks()
+    producer.produce("t", b"", on_delivery=seen)
+    producer.flush(PATIENCE_S)
+    ((error, message),) = seen.seen
+    assert isinstance(error, client.KafkaError)
+    assert (error.code(), error.name()) == (client.KafkaError.INVALID_RECORD, "INVALID_RECORD")
+    assert (error.retriable(), error.fatal(), error.txn_requires_abort()) == (False, False, False)
+    assert error == client.KafkaError.INVALID_RECORD
+    assert message.error().str()
+
+
+@pytest.mark.parametrize("in_queue", [False, True])
+def test_purge(mock_cluster: MockCluster, make: Callable[..., Any], in_queue: bool) -> None:
+    mock_cluster.create_topic("t", 1)
+    if not in_queue:
+        mock_cluster.set_rtt_ms(3000)
+    producer, seen = make(linger_ms=60_000 if in_queue else 0, message_timeout_ms=300_000), Callbacks()
+    producer.produce("t", b"", on_delivery=seen)
+    if not in_queue:
+        producer.poll(4)  # by now it is in flight
+    assert producer.purge() is None
+    assert producer.flush(PATIENCE_S) == 0
+    expected = {"_PURGE_QUEUE", "_PURGE_INFLIGHT"} if not in_queue else {"_PURGE_QUEUE"}
+    if seen.seen[0][0] is not None:
+        assert seen.seen[0][0].name() in expected
+
+
+def test_connection_errors_reach_error_cb(client: ModuleType, make: Callable[..., Any]) -> None:
+    errors: list[Any] = []
+    producer = make(bootstrap_servers=UNREACHABLE, error_cb=errors.append, log_level=0)
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not any(each.code() == client.KafkaError._ALL_BROKERS_DOWN for each in errors):
+        assert time.monotonic() < deadline_s
+        producer.poll(0.1)
+    assert client.KafkaError._TRANSPORT in [each.code() for each in errors]
+    assert not any(each.fatal() for each in errors)
+
+
+def test_statistics_are_json(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    texts: list[str] = []
+    producer = make(stats_cb=texts.append, statistics_interval_ms=200, client_id="named")
+    producer.produce("t", b"")
+    deadline_s = time.monotonic() + PATIENCE_S
+    while len(texts) < 2:
+        assert time.monotonic() < deadline_s
+        producer.poll(0.1)
+    found = json.loads(texts[-1])
+    assert found["type"] == "producer"
+    assert found["client_id"] == "named"
+    assert found["txmsgs"] == 1
+    assert found["msg_max"] == 100_000
+    for name in ("age", "msg_cnt", "msg_size", "msg_size_max", "time", "ts", "tx", "txmsg_bytes"):
+        assert isinstance(found[name], int)
+
+
+# -- the cluster, the end ----------------------------------------------------------------------------------
+
+
+def test_list_topics(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 2)
+    mock_cluster.create_topic("u", 1)
+    producer = make()
+    found = producer.list_topics(timeout=PATIENCE_S)
+    assert set(found.topics) == {"t", "u"}
+    broker_ids = set(found.brokers)
+    assert {f"{each.host}:{each.port}" for each in found.brokers.values()} == set(
+        mock_cluster.bootstrap_servers.split(",")
+    )
+    topic = producer.list_topics("t").topics["t"]
+    assert (topic.topic, sorted(topic.partitions), topic.error) == ("t", [0, 1], None)
+    partition = topic.partitions[0]
+    assert (partition.id, partition.error) == (0, None)
+    assert partition.leader in broker_ids
+    assert set(partition.replicas) == set(partition.isrs) <= broker_ids
+    assert str(topic) == "t"
+    assert isinstance(found.cluster_id, str)
+
+
+def test_list_topics_of_a_cluster_that_is_down(client: ModuleType, make: Callable[..., Any]) -> None:
+    with pytest.raises(client.KafkaException) as raised:
+        make(bootstrap_servers=UNREACHABLE, log_level=0).list_topics(timeout=0.3)
+    assert raised.value.args[0].code() in (client.KafkaError._TIMED_OUT, client.KafkaError._TRANSPORT)
+
+
+def test_close(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer, seen = make(), Callbacks()
+    producer.produce("t", b"", on_delivery=seen)
+    assert producer.close() is True
+    assert [error for error, _ in seen.seen] == [None]
+    assert producer.close() is True
+    for call in (
+        lambda: producer.produce("t", b""),
+        lambda: producer.poll(0),
+        producer.flush,
+        producer.purge,
+    ):
+        with pytest.raises(RuntimeError, match="Producer has been closed"):
+            call()
+    assert len(producer) == 0
+
+
+def test_a_with_block_delivers(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    with make() as producer:
+        producer.produce("t", b"inside")
+    assert [each.value() for each in read(mock_cluster, "t", 1)] == [b"inside"]
+
+
+def test_produce_batch(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 2)
+    producer, by_default, of_message = make(), Callbacks(), Callbacks()
+    messages = [
+        {"value": b"1", "key": "k"},
+        {"value": "2", "partition": 1},
+        {"value": b"3", "callback": of_message},
+    ]
+    assert producer.produce_batch("t", messages, on_delivery=by_default) == 3
+    producer.flush(PATIENCE_S)
+    assert {message.value() for _, message in by_default.seen} == {b"1", b"2"}
+    assert [message.value() for _, message in of_message.seen] == [b"3"]
+    for wrong in ("text", [5], [{"value": 5}]):
+        with pytest.raises(TypeError):
+            producer.produce_batch("t", wrong)
+
+
+def test_transactional_calls_in_the_wrong_state(
+    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+
+    def code(call: Callable[[], Any]) -> int:
+        with pytest.raises(client.KafkaException) as raised:
+            call()
+        return int(raised.value.args[0].code())
+
+    assert code(make().init_transactions) == client.KafkaError._NOT_CONFIGURED
+    producer = make(transactional_id="tx")
+    assert code(producer.begin_transaction) == client.KafkaError._STATE
+    assert code(producer.commit_transaction) == client.KafkaError._STATE
+    producer.init_transactions(PATIENCE_S)
+    assert code(producer.commit_transaction) == client.KafkaError._STATE
+    assert code(lambda: producer.produce("t", b"")) == client.KafkaError._STATE
+    seen = Callbacks()
+    producer.begin_transaction()
+    producer.produce("t", b"1", on_delivery=seen)
+    producer.commit_transaction(PATIENCE_S)
+    assert [error for error, _ in seen.seen] == [None]
+    producer.begin_transaction()
+    producer.produce("t", b"2", on_delivery=seen)
+    producer.abort_transaction(PATIENCE_S)
+    assert len(producer) == 0
+    assert seen.seen[1][0] is None or seen.seen[1][0].name() in ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
+
+
+def test_settings_that_are_wrong(client: ModuleType, make: Callable[..., Any]) -> None:
+    for wrong in ({"foo": 1}, {"linger_ms": "abc"}, {"linger_ms": -1}, {"compression_type": "x"}):
+        with pytest.raises(client.KafkaException) as raised:
+            make(**wrong)
+        assert raised.value.args[0].code() == client.KafkaError._INVALID_ARG
+    with pytest.raises(client.KafkaException):
+        make(acks=1, enable_idempotence=True)
+    with pytest.raises(TypeError):
+        make(error_cb=5)
+    for wrong_config in (5, None):
+        with pytest.raises(TypeError):
+            client.Producer(*([] if wrong_config is None else [wrong_config]))
+
+
+def test_a_serializing_producer(mock_cluster: MockCluster, client: ModuleType) -> None:
+    mock_cluster.create_topic("t", 1)
+    contexts = []
+
+    def serialize(value: Any, context: Any) -> bytes:
+        contexts.append((context.topic, str(context.field)))
+        return json.dumps(value).encode()
+
+    producer = client.SerializingProducer(
+        {
+            "bootstrap.servers": mock_cluster.bootstrap_servers,
+            "key.serializer": serialize,
+            "value.serializer": serialize,
+        }
+    )
+    producer.produce("t", key=1, value={"a": 2})
+    assert producer.flush(PATIENCE_S) == 0
+    (found,) = read(mock_cluster, "t", 1)
+    assert (found.key(), found.value()) == (b"1", b'{"a": 2}')
+    assert contexts == [("t", "key"), ("t", "value")]
+    with pytest.raises(client.KafkaException) as raised:
+        producer.produce("t", value=object())
+    assert raised.value.args[0].name() in ("_VALUE_SERIALIZATION", "_KEY_SERIALIZATION")
+
+
+# -- the adapter alone -------------------------------------------------------------------------------------
+
+
+def test_errors_are_those_of_confluent_kafka_and_name_the_cause() -> None:
+    assert adapter.KafkaException is peer.KafkaException
+    assert adapter.KafkaError is peer.KafkaError
+    assert adapter.TopicPartition is peer.TopicPartition
+    producer = adapter.Producer({"bootstrap.servers": UNREACHABLE, "message.timeout.ms": 100})
+    seen = Callbacks()
+    producer.produce("t", b"", on_delivery=seen)
+    producer.flush(PATIENCE_S)
+    ((error, message),) = seen.seen
+    assert type(error) is peer.KafkaError
+    assert message.cause().outcome is Outcome.NOT_SENT
+    with pytest.raises(peer.KafkaException) as raised:
+        producer.list_topics(timeout=0.1)
+    assert isinstance(raised.value.__cause__, KafkaTimeoutError)
+
+
+def test_without_confluent_kafka_the_classes_have_the_same_methods(run_without: Callable[..., str]) -> None:
+    program = """
+from kproducer.compat.confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from kproducer.compat.confluent_kafka.error_codes import code_names
+import json
+error = KafkaError(KafkaError._MSG_TIMED_OUT, "why", retriable=True)
+assert (error.code(), error.name(), error.str(), str(error)) == (
+    -192, "_MSG_TIMED_OUT", "why", 'KafkaError{code=_MSG_TIMED_OUT,val=-192,str="why"}')
+assert error == -192 and error == KafkaError(-192) and error != KafkaError(-191) and error.retriable()
+producer = Producer({"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 100})
+seen = []
+producer.produce("t", b"", on_delivery=lambda error, message: seen.append(error.name()))
+producer.flush(30)
+assert seen == ["_MSG_TIMED_OUT"], seen
+try:
+    producer.begin_transaction()
+except KafkaException as error:
+    assert error.args[0].name() == "_NOT_CONFIGURED"
+print(json.dumps(code_names()))
+"""
+    names = json.loads(run_without("confluent_kafka", program))
+    theirs = {
+        str(value): name
+        for name, value in vars(peer.KafkaError).items()
+        if isinstance(value, int) and not name.startswith("__")
+    }
+    assert {code: names.get(code) for code in theirs} == theirs
+
+
+def test_names_that_the_adapter_does_not_have_say_where_they_are() -> None:
+    with pytest.raises(AttributeError, match="import it from confluent_kafka"):
+        adapter.Consumer  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_what_is_not_supported_raises() -> None:
+    producer = adapter.Producer({"bootstrap.servers": UNREACHABLE})
+    with pytest.raises(adapter.KafkaException, match="create another Producer"):
+        producer.set_sasl_credentials("user", "password")
+    with pytest.raises(adapter.KafkaException, match="build the serializer"):
+        adapter.SerializingProducer({"bootstrap.servers": "x:1", "value.serializer.builder": object()})
+
+
+def test_logs_reach_the_logger_of_the_application(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("application")
+    with caplog.at_level(logging.DEBUG, "application"), caplog.at_level(logging.DEBUG, "kproducer"):
+        producer = adapter.Producer({"bootstrap.servers": UNREACHABLE}, logger=logger)
+        producer.close()
+    assert [each for each in caplog.records if each.name == "application"]
+    assert not [
+        each for each in logging.getLogger("kproducer").handlers if "Forwarded" in type(each).__name__
+    ]
+
+
+def test_every_public_name_of_the_peer_exists() -> None:
+    for mine, theirs in ((adapter.Producer, peer.Producer), (adapter.Message, peer.Message)):
+        public = {name for name in dir(theirs) if not name.startswith("_")}
+        of_consumers = {"delivery_count", "deserialized_key", "deserialized_value"}
+        assert public - set(dir(mine)) - of_consumers == set()
+
+
+FORKS = """
+import os, sys
+from kproducer.compat.confluent_kafka import Producer
+producer = Producer({"bootstrap.servers": sys.argv[1]})
+seen = []
+producer.produce("t", b"parent", on_delivery=lambda error, message: seen.append((error, message.value())))
+child = os.fork()
+if child == 0:
+    seen.clear()
+    assert len(producer) == 0, len(producer)
+    producer.produce("t", b"child", on_delivery=lambda error, message: seen.append((error, message.value())))
+    assert producer.flush(30) == 0
+    assert seen == [(None, b"child")], seen
+    os._exit(0)
+assert producer.flush(30) == 0
+assert seen == [(None, b"parent")], seen
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_a_forked_child_has_an_empty_queue_and_its_own_connections(
+    mock_cluster: MockCluster,
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    result = subprocess.run(
+        [sys.executable, "-c", FORKS, mock_cluster.bootstrap_servers],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert {each.value() for each in read(mock_cluster, "t", 2)} == {b"parent", b"child"}
+
+
+def test_a_signal_handler_that_interrupts_produce_is_refused(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    with producer._reports._lock, pytest.raises(adapter.KafkaException) as raised:
+        producer.flush()
+    assert raised.value.args[0].code() == adapter.KafkaError._STATE
+    producer.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_message_is_reported_once_despite_splits_and_lost_connections(
+    mock_cluster: MockCluster, seed: int
+) -> None:
+    mock_cluster.create_topic("t", 2)
+    mock_cluster.push_errors(PRODUCE, *random.Random(seed).choices([0, 7, 10, -195, 87], k=6))
+    seen: list[bytes] = []
+    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers, "linger.ms": 20})
+    for number in range(2000):
+        producer.produce("t", b"%d" % number, on_delivery=lambda error, message: seen.append(message.value()))
+        if number % 500 == 0:
+            producer.poll(0)
+    assert producer.flush(PATIENCE_S) == 0
+    assert len(producer) == 0
+    assert sorted(map(int, seen)) == list(range(2000))
+    producer.close()

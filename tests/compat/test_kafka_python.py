@@ -1,0 +1,489 @@
+"""The adapter for kafka-python, and kafka-python itself: the same programs with the same results.
+
+Each test runs with both. What differs is in docs/migration/kafka-python.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import inspect
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+# isort: off
+from tests.support.kafka.kafka_python import kafka as peer
+from tests.support.kafka.kafka_python import kafka_errors as peer_errors
+# isort: on
+
+from kproducer import KafkaTimeoutError, Outcome
+from kproducer.compat import kafka as adapter
+from kproducer.compat.kafka import errors as adapter_errors
+from kproducer.compat.kafka import producer as adapter_producer
+from tests.support.kafka.mock_cluster import MockCluster
+
+pytestmark = [
+    pytest.mark.mock_cluster,
+    # kafka-python's, for serializers that are plain callables, which its documentation uses.
+    pytest.mark.filterwarnings("ignore:.*does not implement:DeprecationWarning"),
+    # kafka-python does not close every socket.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("kafka", "kproducer.compat.kafka")
+PRODUCE = 0
+PATIENCE_S = 30
+UNREACHABLE = "127.0.0.1:1"
+#: kafka-python cannot read what the mock cluster answers to its first request.
+VERSION = {"api_version": (2, 3)}
+
+
+@pytest.fixture(params=NAMES)
+def client(request: pytest.FixtureRequest) -> ModuleType:
+    return importlib.import_module(request.param)
+
+
+@pytest.fixture
+def errors(client: ModuleType) -> ModuleType:
+    return importlib.import_module(f"{client.__name__}.errors")
+
+
+@pytest.fixture
+def make(client: ModuleType, mock_cluster: MockCluster) -> Iterator[Callable[..., Any]]:
+    made = []
+
+    def producer(**settings: Any) -> Any:
+        made.append(
+            client.KafkaProducer(
+                **{"bootstrap_servers": mock_cluster.bootstrap_servers, **VERSION, **settings}
+            )
+        )
+        return made[-1]
+
+    yield producer
+    for each in made:
+        with contextlib.suppress(peer_errors.KafkaError):  # what the test left behind
+            each.close(timeout=5 if client is peer else 0)
+
+
+def read(mock_cluster: MockCluster, topic: str, count: int) -> list[Any]:
+    config = {
+        "bootstrap.servers": mock_cluster.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = confluent_kafka.Consumer(config)
+    partitions = consumer.list_topics(topic).topics[topic].partitions
+    consumer.assign([confluent_kafka.TopicPartition(topic, each, 0) for each in partitions])
+    found: list[Any] = []
+    deadline_s = time.monotonic() + PATIENCE_S
+    while len(found) < count and time.monotonic() < deadline_s:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            found.append(message)
+    consumer.close()
+    return found
+
+
+def test_the_documented_example(mock_cluster: MockCluster, client: ModuleType, errors: ModuleType) -> None:
+    """The example of kafka-python's documentation, with another import line."""
+    mock_cluster.create_topic("my-topic", 2)
+    mock_cluster.create_topic("json-topic", 1)
+    KafkaProducer, KafkaError = client.KafkaProducer, errors.KafkaError  # noqa: N806
+    servers = mock_cluster.bootstrap_servers.split(",")
+    producer = KafkaProducer(bootstrap_servers=servers, **VERSION)
+    future = producer.send("my-topic", b"raw_bytes")
+    try:
+        record_metadata = future.get(timeout=10)
+    except KafkaError:
+        pytest.fail("not delivered")
+    assert (record_metadata.topic, record_metadata.offset) == ("my-topic", 0)
+    assert record_metadata.partition in (0, 1)
+    producer.send("my-topic", key=b"foo", value=b"bar")
+    producer.close()
+    producer = KafkaProducer(
+        bootstrap_servers=servers,
+        **VERSION,
+        retries=5,
+        value_serializer=lambda m: json.dumps(m).encode("ascii"),
+    )
+    producer.send("json-topic", {"key": "value"})
+    done: list[Any] = []
+    producer.send("json-topic", b"x".hex()).add_callback(done.append).add_errback(done.append)
+    producer.flush()
+    producer.close()
+    assert [message.value() for message in read(mock_cluster, "json-topic", 2)] == [
+        b'{"key": "value"}',
+        b'"78"',
+    ]
+    assert done[0].offset == 1
+
+
+def test_the_metadata_of_a_record(
+    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 3)
+    future = make().send("t", b"value", b"key", [("a", b"bc")], 1, 1234)
+    metadata = future.get(PATIENCE_S)
+    assert metadata.topic_partition == client.TopicPartition("t", 1)
+    assert tuple(metadata) == ("t", 1, ("t", 1), 0, metadata.timestamp, None, 3, 5, 3)
+    assert metadata._fields == peer.producer.future.RecordMetadata._fields
+    assert (future.is_done, future.succeeded(), future.failed(), future.retriable()) == (
+        True,
+        True,
+        False,
+        False,
+    )
+    assert (future.value, future.exception) == (metadata, None)
+
+
+def test_callbacks_of_a_future(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    mock_cluster.push_errors(PRODUCE, 87)
+    producer = make(enable_idempotence=False)
+    calls: list[Any] = []
+    called = threading.Semaphore(0)
+
+    def note(*arguments: Any, **named: Any) -> None:
+        calls.append((*arguments[:-1], type(arguments[-1]).__name__, named))
+        called.release()
+
+    failed = producer.send("t", b"1").add_callback(note, "success").add_errback(note, "failure", more=1)
+    assert called.acquire(timeout=PATIENCE_S)
+    assert calls == [("failure", "InvalidRecordError", {"more": 1})]
+    assert (failed.is_done, failed.succeeded(), failed.failed(), failed.value) == (True, False, True, None)
+    sent = producer.send("t", b"2")
+    assert sent.add_both(note, "both") is sent
+    assert called.acquire(timeout=PATIENCE_S)
+    assert calls[1][:2] == ("both", "RecordMetadata")
+    sent.add_callback(note, "late")
+    assert called.acquire(timeout=PATIENCE_S)
+    other: Any = peer.future.Future()
+    assert sent.chain(other) is sent
+    assert other.value.offset == sent.value.offset
+
+
+def test_errors_of_the_broker(
+    mock_cluster: MockCluster, make: Callable[..., Any], errors: ModuleType
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    mock_cluster.push_errors(PRODUCE, 87)
+    future = make().send("t", b"1")
+    with pytest.raises(errors.InvalidRecordError) as raised:
+        future.get(PATIENCE_S)
+    assert raised.value.errno == 87
+    assert isinstance(raised.value, errors.KafkaError)
+    assert not raised.value.retriable
+    assert isinstance(future.exception, errors.InvalidRecordError)
+
+
+def test_a_topic_that_does_not_become_known(
+    mock_cluster: MockCluster, make: Callable[..., Any], errors: ModuleType
+) -> None:
+    mock_cluster.set_topic_error("missing", 5)
+    producer = make(max_block_ms=300)
+    with pytest.raises(errors.KafkaTimeoutError):
+        producer.send("missing", b"")
+    with pytest.raises(errors.KafkaTimeoutError):
+        producer.partitions_for("missing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "expected"),
+    [
+        (("t",), {}, ValueError),
+        ((5, b""), {}, TypeError),
+        (("t", "text"), {}, TypeError),
+        (("t", b"", 5), {}, TypeError),
+        (("t", b""), {"headers": {"a": b"b"}}, TypeError),
+        (("t", b""), {"headers": [("a", "text")]}, TypeError),
+        (("t", b""), {"partition": -1}, ValueError),
+        (("t", b""), {"partition": 99}, ValueError),
+        (("not a topic", b""), {}, ValueError),
+        (("t", bytes(2_000_000)), {}, "MessageSizeTooLargeError"),
+    ],
+)
+def test_what_send_refuses(
+    mock_cluster: MockCluster,
+    make: Callable[..., Any],
+    errors: ModuleType,
+    arguments: Any,
+    keywords: Any,
+    expected: Any,
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    kind = getattr(errors, expected) if isinstance(expected, str) else expected
+    with pytest.raises(kind):
+        make().send(*arguments, **keywords)
+
+
+def test_serializers(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    closed: list[bool] = []
+
+    class Upper(peer.serializer.Serializer):  # type: ignore[misc,name-defined]
+        def serialize(self, topic: str, headers: Any, data: Any) -> bytes:
+            assert topic == "t"
+            return str(data).upper().encode()
+
+        def close(self) -> None:
+            closed.append(True)
+
+    producer = make(key_serializer=str.encode, value_serializer=Upper())
+    producer.send("t", "value", key="key")
+    producer.close()
+    (message,) = read(mock_cluster, "t", 1)
+    assert (message.key(), message.value()) == (b"key", b"VALUE")
+    assert closed == [True]
+
+
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+@pytest.mark.parametrize("codec", [None, "gzip", "lz4", "zstd"])
+def test_acks_and_codecs(mock_cluster: MockCluster, make: Callable[..., Any], acks: Any, codec: Any) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make(acks=acks, compression_type=codec)
+    futures = [producer.send("t", b"%d" % number * 100) for number in range(20)]
+    producer.flush(PATIENCE_S)
+    assert all(each.succeeded() for each in futures)
+    assert len(read(mock_cluster, "t", 20)) == 20
+    if acks == 0 and isinstance(producer, adapter.KafkaProducer):
+        assert futures[0].value.offset == -1  # as documented; kafka-python returns 0
+
+
+def test_keys_go_to_the_same_partitions(mock_cluster: MockCluster, client: ModuleType) -> None:
+    mock_cluster.create_topic("t", 7)
+    chosen = []
+    for module in (peer, client):
+        with module.KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers, **VERSION) as producer:
+            futures = [producer.send("t", b"", b"k%d" % number) for number in range(20)]
+            chosen.append([each.get(PATIENCE_S).partition for each in futures])
+    assert chosen[0] == chosen[1]
+
+
+def test_flush_and_close_time_out(
+    mock_cluster: MockCluster, make: Callable[..., Any], errors: ModuleType
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make()
+    producer.send("t", b"").get(PATIENCE_S)
+    mock_cluster.set_rtt_ms(4000)
+    producer.send("t", b"")
+    with pytest.raises(errors.KafkaTimeoutError):
+        producer.flush(0.1)
+    with pytest.raises(ValueError, match="timeout"):
+        producer.close(-1)
+
+
+def test_a_closed_producer(mock_cluster: MockCluster, make: Callable[..., Any], errors: ModuleType) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make()
+    future = producer.send("t", b"")
+    producer.close()
+    producer.close()
+    assert future.succeeded()
+    with pytest.raises(errors.IllegalStateError):
+        producer.send("t", b"")
+
+
+def test_the_cluster(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 3)
+    producer = make(client_id="named")
+    assert producer.partitions_for("t") == {0, 1, 2}
+    assert str(producer) == "<KafkaProducer client_id=named transactional_id=None>"
+    producer.send("t", b"").get(PATIENCE_S)
+    assert producer.metrics()["producer-metrics"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_constructors_that_raise(
+    name: str, mock_cluster: MockCluster, run_without: Callable[..., str]
+) -> None:
+    """In a process of its own, because kafka-python's threads go on after such a constructor."""
+    program = f"""
+import os, warnings
+warnings.simplefilter("ignore")
+from {name} import KafkaProducer
+from {name} import errors
+servers = {mock_cluster.bootstrap_servers!r}
+for settings, expected in (
+    (dict(bootstrap_servers={UNREACHABLE!r}, bootstrap_timeout_ms=300), errors.KafkaTimeoutError),
+    (dict(bootstrap_servers=servers, foo=1), ValueError),
+    (dict(bootstrap_servers=servers, api_version=(2, 3), acks=1, enable_idempotence=True),
+     errors.KafkaConfigurationError),
+    (dict(bootstrap_servers=servers, api_version=(2, 3), compression_type="x"), (ValueError, AssertionError)),
+):
+    try:
+        KafkaProducer(**settings)
+    except expected:
+        print("raised", flush=True)
+os._exit(0)
+"""
+    assert run_without("no_module", program) == "raised\n" * 4
+
+
+def test_idempotence_ends_where_settings_contradict_it(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    assert make(acks=1).send("t", b"").get(PATIENCE_S).offset == 0
+
+
+def test_transactions(
+    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any], errors: ModuleType
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    with pytest.raises(errors.IllegalStateError):
+        make().init_transactions()
+    producer = make(transactional_id="tx")
+    producer.init_transactions()
+    with pytest.raises(errors.KafkaError):
+        producer.commit_transaction()
+    producer.begin_transaction()
+    future = producer.send("t", b"1")
+    offsets = {client.TopicPartition("t", 0): client.OffsetAndMetadata(5, "", -1)}
+    producer.send_offsets_to_transaction(offsets, client.ConsumerGroupMetadata("group", -1, "", None))
+    producer.commit_transaction()
+    assert future.succeeded()
+    producer.begin_transaction()
+    producer.abort_transaction()
+
+
+# -- the adapter alone -------------------------------------------------------------------------------------
+
+
+def test_a_future_can_be_awaited(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", 1)
+
+    async def send() -> Any:
+        return await producer.send("t", b"")
+
+    with adapter.KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+        assert asyncio.run(send()).offset == 0
+
+
+def test_bootstrap_connected(mock_cluster: MockCluster) -> None:
+    with adapter.KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+        assert producer.bootstrap_connected() is True
+    assert producer.bootstrap_connected() is False
+    with adapter.KafkaProducer(bootstrap_servers=UNREACHABLE, **VERSION) as producer:
+        assert producer.bootstrap_connected() is False
+
+
+def test_a_partitioner_of_three_arguments(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", 3)
+    seen = []
+
+    def choose(key: Any, all_partitions: list[int], available: list[int]) -> int:
+        seen.append((key, all_partitions, sorted(available)))
+        return 2
+
+    servers = mock_cluster.bootstrap_servers
+    with adapter.KafkaProducer(bootstrap_servers=servers, partitioner=choose) as producer:
+        assert producer.send("t", b"", b"k").get(PATIENCE_S).partition == 2
+    assert seen == [(b"k", [0, 1, 2], [0, 1, 2])]
+
+
+def test_every_public_name_and_argument_of_the_peer_exists_or_is_documented() -> None:
+    text = (ROOT / "docs/migration/kafka-python.md").read_text()
+    for name, method in inspect.getmembers(peer.KafkaProducer):
+        if name.startswith("_"):
+            continue
+        mine = getattr(adapter.KafkaProducer, name, None)
+        if mine is None:
+            assert f"`{name}`" in text, name
+        elif callable(method):
+            assert list(inspect.signature(mine).parameters) == list(inspect.signature(method).parameters), (
+                name
+            )
+
+
+def test_every_setting_of_the_peer_is_supported_ignored_or_refused() -> None:
+    known = {*adapter_producer._SAME, *adapter_producer._CONVERTED, *adapter_producer.IGNORED}
+    known |= {*adapter_producer.REFUSED}
+    assert set(peer.KafkaProducer.DEFAULT_CONFIG) - known == set()
+    text = (ROOT / "docs/migration/kafka-python.md").read_text()
+    differing = (*adapter_producer.IGNORED, *adapter_producer.REFUSED)
+    assert [name for name in differing if f"`{name}`" not in text] == []
+
+
+def test_the_defaults_are_those_of_the_peer(mock_cluster: MockCluster) -> None:
+    with adapter.KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+        config = producer._producer.config
+    theirs = peer.KafkaProducer.DEFAULT_CONFIG
+    for name in adapter_producer._SAME - {"bootstrap_servers", "client_id", "sasl_kerberos_service_name"}:
+        if theirs[name] not in (None, float("inf")):
+            assert getattr(config, name) == theirs[name], name
+
+
+def test_settings_that_are_refused_say_what_to_do(mock_cluster: MockCluster) -> None:
+    for name, (remedy, usual) in adapter_producer.REFUSED.items():
+        with pytest.raises(adapter_errors.KafkaConfigurationError, match="not supported") as raised:
+            adapter.KafkaProducer(bootstrap_servers="a:1", **{name: "other"})
+        assert remedy in str(raised.value)
+        with adapter.KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers, **{name: usual}):
+            pass
+    with pytest.raises(adapter_errors.KafkaConfigurationError, match="expiry"):
+        adapter.KafkaProducer(bootstrap_servers="a:1", sasl_oauth_token_provider=TokenProvider())
+    with pytest.raises(NotImplementedError), adapter.KafkaProducer(api_version=(3, 0)) as producer:
+        producer.metrics(raw=True)
+
+
+class TokenProvider:
+    def token(self) -> str:
+        return "t"
+
+
+def test_errors_are_those_of_kafka_python_and_have_the_cause() -> None:
+    assert adapter_errors.KafkaError is peer_errors.KafkaError
+    with pytest.raises(peer_errors.KafkaTimeoutError) as raised:
+        adapter.KafkaProducer(bootstrap_servers=UNREACHABLE, bootstrap_timeout_ms=200)
+    assert "127.0.0.1:1" in str(raised.value)
+    with (
+        adapter.KafkaProducer(
+            bootstrap_servers=UNREACHABLE, api_version=(2, 0), max_block_ms=100
+        ) as producer,
+        pytest.raises(peer_errors.KafkaTimeoutError) as raised,
+    ):
+        producer.send("t", b"")
+    assert isinstance(raised.value.__cause__, KafkaTimeoutError)
+    assert raised.value.__cause__.outcome is Outcome.NOT_SENT
+
+
+def test_without_kafka_python_the_errors_have_the_same_names_and_bases(
+    run_without: Callable[..., str],
+) -> None:
+    program = """
+import json
+from kproducer.compat.kafka import KafkaProducer, errors
+found = {}
+for name in dir(errors):
+    value = getattr(errors, name)
+    if isinstance(value, type) and issubclass(value, errors.KafkaError):
+        bases = [base.__name__ for base in value.__mro__ if issubclass(base, errors.KafkaError)]
+        found[name] = (getattr(value, "errno", None), value.retriable, sorted(bases))
+try:
+    KafkaProducer(bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=100)
+except errors.KafkaTimeoutError:
+    print(json.dumps(found))
+"""
+    found = json.loads(run_without("kafka", program))
+    found.pop("InvalidSettingError")
+    assert len(found) > 100
+    for name, (errno, retriable, bases) in found.items():
+        theirs = getattr(peer_errors, name, None)
+        if name == "UnrecognizedBrokerError":
+            assert peer_errors.for_code(9999).__name__ == name
+            continue
+        assert (getattr(theirs, "errno", None), theirs.retriable) == (errno, retriable), name
+        their_bases = {base.__name__ for base in theirs.__mro__ if issubclass(base, peer_errors.KafkaError)}
+        assert set(bases) == their_bases, name
