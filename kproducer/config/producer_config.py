@@ -274,6 +274,12 @@ class ProducerConfig:
         source="KIP-42",
         about="Objects with on_send, on_acknowledgement or both; called in this order.",
     )
+    enable_metrics_push: bool = boolean(
+        True,
+        source="KIP-714",
+        about="Whether brokers may ask for the producer's metrics. If they do, the producer pushes those that "
+        "they ask for, at their interval.",
+    )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",
         "resolve_canonical_bootstrap_servers_only",
