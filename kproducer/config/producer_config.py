@@ -277,8 +277,7 @@ class ProducerConfig:
     enable_metrics_push: bool = boolean(
         True,
         source="KIP-714",
-        about="Whether brokers may ask for the producer's metrics. If they do, the producer pushes those that "
-        "they ask for, at their interval.",
+        about="Whether the producer pushes its metrics to brokers that ask for them (docs/metrics.md).",
     )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",

@@ -124,8 +124,8 @@ class ProducerSettings(TypedDict, total=False):
     interceptors: Iterable[object] | None
     """Objects with on_send, on_acknowledgement or both; called in this order. Default: ()."""
     enable_metrics_push: bool
-    """Whether brokers may ask for the producer's metrics. If they do, the producer pushes those that
-    they ask for, at their interval. Default: True."""
+    """Whether the producer pushes its metrics to brokers that ask for them (docs/metrics.md). Default:
+    True."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Whether bootstrap host names are first resolved to canonical names. Default: 'use_all_dns_ips'."""
     bootstrap_resolve_timeout_ms: int
