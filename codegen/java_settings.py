@@ -175,7 +175,6 @@ _OTHER_MEANING: Final = {
 #: Settings that this producer should have and does not, and what it does. Ignored once the setting exists.
 _MISSING: Final = {
     "config.providers": "values come from the program or its environment",
-    "enable.metrics.push": "no metrics are pushed to brokers (KIP-714)",
     "metrics.num.samples": "the default is always used",
     "metrics.recording.level": "metrics() has one level of detail",
     "metrics.sample.window.ms": "the default is always used",

@@ -43,6 +43,8 @@ from kproducer.sending.topic_wait import await_topic
 from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 
 if TYPE_CHECKING:
+    import uuid
+
     from typing_extensions import Self, Unpack
 
     from kproducer.bulk.arrow_columns import ArrowColumns
@@ -378,6 +380,25 @@ class KafkaProducer:
         engine = self._lifecycle.last_engine
         is_closed = self._lifecycle.is_closed
         return ProducerHealth(is_closed=is_closed) if engine is None else health_of(engine, is_closed)
+
+    def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:
+        """The id under which brokers know this client's metrics (KIP-714); the same until ``close``.
+
+        A broker assigns it when the producer first asks which metrics it should push. In a forked child the
+        producer has another one.
+
+        Args:
+            timeout: seconds; ``None``: ``max_block_ms``.
+
+        Raises:
+            KafkaTimeoutError: no broker has assigned one in time, for example because none receives metrics.
+            KafkaError: a broker has refused the producer's telemetry.
+            IllegalStateError: ``enable_metrics_push`` is False; or called from a delivery callback, or by a
+                signal handler that interrupted ``send``: it would deadlock there.
+            InvalidArgumentError: ``timeout`` is not a number.
+            ProducerClosedError: the producer is closed.
+        """
+        return self._lifecycle.running_engine().client_instance_id(timeout)
 
     # -- transactions ----------------------------------------------------------------------------------
     # A call that times out continues in the background, and the same call made again waits for it. Calls that

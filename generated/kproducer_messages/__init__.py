@@ -1,5 +1,5 @@
 # DO NOT EDIT: generated from specs (python -m codegen SPEC_DIR OUT_DIR).
-# sha256 of the source: 5f191ba053b89ba0ed8d0d24ed0ba56f5d2887ec629f15b8d7fcf5c4072a451f
+# sha256 of the source: ce7a342971923448348c186525f4318ababae3dd1b05c63a7857643b98290c22
 """Kafka messages: data classes with encoders and decoders for all their versions.
 
 ``REQUESTS`` and ``RESPONSES`` list them by API key; ``API_NAMES`` has the names. Decoding raises
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .end_txn_response import EndTxnResponse
     from .find_coordinator_request import FindCoordinatorRequest
     from .find_coordinator_response import FindCoordinatorResponse
+    from .get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
+    from .get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
     from .init_producer_id_request import InitProducerIdRequest
     from .init_producer_id_response import InitProducerIdResponse
     from .metadata_request import MetadataRequest
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from .offset_fetch_response import OffsetFetchResponse
     from .produce_request import ProduceRequest
     from .produce_response import ProduceResponse
+    from .push_telemetry_request import PushTelemetryRequest
+    from .push_telemetry_response import PushTelemetryResponse
     from .request_header import RequestHeader
     from .response_header import ResponseHeader
     from .sasl_authenticate_request import SaslAuthenticateRequest
@@ -56,6 +60,8 @@ __all__ = [
     "EndTxnResponse",
     "FindCoordinatorRequest",
     "FindCoordinatorResponse",
+    "GetTelemetrySubscriptionsRequest",
+    "GetTelemetrySubscriptionsResponse",
     "InitProducerIdRequest",
     "InitProducerIdResponse",
     "MetadataRequest",
@@ -64,6 +70,8 @@ __all__ = [
     "OffsetFetchResponse",
     "ProduceRequest",
     "ProduceResponse",
+    "PushTelemetryRequest",
+    "PushTelemetryResponse",
     "REQUESTS",
     "RESPONSES",
     "RequestHeader",
@@ -90,6 +98,8 @@ API_NAMES: dict[int, str] = {
     26: "EndTxn",
     28: "TxnOffsetCommit",
     36: "SaslAuthenticate",
+    71: "GetTelemetrySubscriptions",
+    72: "PushTelemetry",
 }
 
 REQUESTS = MessagesByKey(
@@ -107,6 +117,8 @@ REQUESTS = MessagesByKey(
         26: ("end_txn_request", "EndTxnRequest"),
         28: ("txn_offset_commit_request", "TxnOffsetCommitRequest"),
         36: ("sasl_authenticate_request", "SaslAuthenticateRequest"),
+        71: ("get_telemetry_subscriptions_request", "GetTelemetrySubscriptionsRequest"),
+        72: ("push_telemetry_request", "PushTelemetryRequest"),
     },
 )
 
@@ -125,6 +137,8 @@ RESPONSES = MessagesByKey(
         26: ("end_txn_response", "EndTxnResponse"),
         28: ("txn_offset_commit_response", "TxnOffsetCommitResponse"),
         36: ("sasl_authenticate_response", "SaslAuthenticateResponse"),
+        71: ("get_telemetry_subscriptions_response", "GetTelemetrySubscriptionsResponse"),
+        72: ("push_telemetry_response", "PushTelemetryResponse"),
     },
 )
 
@@ -140,6 +154,8 @@ if not TYPE_CHECKING:
         "EndTxnResponse": "end_txn_response",
         "FindCoordinatorRequest": "find_coordinator_request",
         "FindCoordinatorResponse": "find_coordinator_response",
+        "GetTelemetrySubscriptionsRequest": "get_telemetry_subscriptions_request",
+        "GetTelemetrySubscriptionsResponse": "get_telemetry_subscriptions_response",
         "InitProducerIdRequest": "init_producer_id_request",
         "InitProducerIdResponse": "init_producer_id_response",
         "MetadataRequest": "metadata_request",
@@ -148,6 +164,8 @@ if not TYPE_CHECKING:
         "OffsetFetchResponse": "offset_fetch_response",
         "ProduceRequest": "produce_request",
         "ProduceResponse": "produce_response",
+        "PushTelemetryRequest": "push_telemetry_request",
+        "PushTelemetryResponse": "push_telemetry_response",
         "RequestHeader": "request_header",
         "ResponseHeader": "response_header",
         "SaslAuthenticateRequest": "sasl_authenticate_request",

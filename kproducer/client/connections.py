@@ -131,6 +131,20 @@ class Connections:
         usable = [(rank, node) for rank, node in ranks if rank is not None]
         return min(usable, key=itemgetter(0))[1] if usable else None
 
+    def ready(self, now_ms: int) -> list[NodeConnection]:
+        """The connections that can take a request now, the one with the fewest requests in flight first.
+
+        Those to bootstrap addresses come last: they end once they are not needed.
+        """
+        ready = [each for each in self._by_id.values() if self.can_send(each.id, now_ms)]
+        self._random.shuffle(ready)
+        ready.sort(key=lambda each: (each.node.id < 0, self._in_flight.count_of(each.id)))
+        return ready
+
+    def is_any_connected(self) -> bool:
+        """Whether a connection is up."""
+        return any(connection.is_connected for connection in self._by_id.values())
+
     def _rank(self, node: Node, now_ms: int) -> tuple[int, int] | None:
         """The place of a node in the order of ``least_loaded``, lowest first; None: it cannot be used now."""
         node_id = str(node.id)

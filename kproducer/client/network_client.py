@@ -216,6 +216,10 @@ class NetworkClient:
         """The known node best suited for a request, if any. See ``Connections.least_loaded``."""
         return self.connections.least_loaded(self._updater.fetch_nodes(), now_ms)
 
+    def ready_connections(self, now_ms: int) -> list[NodeConnection]:
+        """See ``Connections.ready``. None while a metadata update is due, which goes first."""
+        return [] if self._updater.is_update_due(now_ms) else self.connections.ready(now_ms)
+
     def disconnect(self, node: Node) -> None:
         """End the connection to a node; the next poll ends its requests as disconnected."""
         connection = self.connections.get(str(node.id))

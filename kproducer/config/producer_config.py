@@ -274,6 +274,11 @@ class ProducerConfig:
         source="KIP-42",
         about="Objects with on_send, on_acknowledgement or both; called in this order.",
     )
+    enable_metrics_push: bool = boolean(
+        True,
+        source="KIP-714",
+        about="Whether the producer pushes its metrics to brokers that ask for them (docs/metrics.md).",
+    )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",
         "resolve_canonical_bootstrap_servers_only",

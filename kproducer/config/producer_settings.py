@@ -123,6 +123,9 @@ class ProducerSettings(TypedDict, total=False):
     """Serializer of values. None: bytes-like objects, and str as UTF-8. Default: None."""
     interceptors: Iterable[object] | None
     """Objects with on_send, on_acknowledgement or both; called in this order. Default: ()."""
+    enable_metrics_push: bool
+    """Whether the producer pushes its metrics to brokers that ask for them (docs/metrics.md). Default:
+    True."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Whether bootstrap host names are first resolved to canonical names. Default: 'use_all_dns_ips'."""
     bootstrap_resolve_timeout_ms: int

@@ -16,17 +16,21 @@ from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import IllegalStateError, KafkaTimeoutError, Outcome, ProducerClosedError
+from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
 from kproducer.metrics.call_times import CallTimes
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock, ExponentialBackoff
+from kproducer.runtime.fork_safe_import import import_module
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.sender.sender import Purge, Sender
 from kproducer.types import FlushResult
 
 if TYPE_CHECKING:
+    import uuid
+
     from kproducer.metrics.metric_sample import MetricSample
+    from kproducer.telemetry.telemetry_link import TelemetryLink
     from kproducer.transactions.transaction_manager import TransactionManager
 
 _log = GuardedLogger(__name__)
@@ -85,6 +89,8 @@ class ProducerEngine:
                 clock,
                 transaction_manager=self.transaction_manager,
             )
+            if config.enable_metrics_push:
+                self.sender.telemetry = self._telemetry()
             self._ended = threading.Event()
             self.thread = threading.Thread(
                 target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True
@@ -122,6 +128,24 @@ class ProducerEngine:
             lambda: transaction_version(self.client.connections.versions()),
             two_phase_commit=config.transaction_two_phase_commit_enable,
         )
+
+    def _telemetry(self) -> TelemetryLink:
+        # Imported here, because not every producer needs it.
+        from kproducer.telemetry.client_telemetry import ClientTelemetry
+        from kproducer.telemetry.metrics_payload import MetricsPayload
+        from kproducer.telemetry.telemetry_link import TelemetryLink
+
+        payload = MetricsPayload(self.metric_samples, self._telemetry_resource, self.clock)
+        return TelemetryLink(ClientTelemetry(payload, self.config.client_id), self.client, self.clock)
+
+    def _telemetry_resource(self) -> dict[str, str]:
+        """What the Java client says of a producer as a whole. Brokers know the client id and the address."""
+        resource: dict[str, str] = {}
+        if self.transaction_lifecycle is not None:
+            resource["transactional_id"] = self.transaction_lifecycle.transactional_id or ""
+        if self.config.client_rack:
+            resource["client_rack"] = self.config.client_rack
+        return resource
 
     @property
     def is_io_thread(self) -> bool:
@@ -179,12 +203,35 @@ class ProducerEngine:
         purge.done.wait()
         return purge.record_count
 
+    def client_instance_id(self, timeout: float | None) -> uuid.UUID:
+        """See ``KafkaProducer.client_instance_id``."""
+        call = "client_instance_id"
+        timeout_s = checked_timeout_s(call, timeout)
+        if self.sender.telemetry is None:
+            raise IllegalStateError(f"{call}: there is no id, because enable_metrics_push is False")
+        self.check_may_wait(call)
+        telemetry = self.sender.telemetry.telemetry
+        instance_id = telemetry.await_instance_id(
+            self.config.max_block_ms / 1000 if timeout_s is None else timeout_s
+        )
+        if instance_id is not None:
+            return instance_id
+        if self._ended.is_set():
+            raise ProducerClosedError(f"{call}: the producer was closed before a broker assigned an id")
+        if not telemetry.is_open:
+            raise KafkaError(f"{call}: a broker has refused telemetry; the log has its answer at INFO")
+        causes = self.last_errors()
+        raise KafkaTimeoutError(
+            f"{call}({timeout}): no broker has assigned an id yet; brokers do from Kafka 3.7 if they have a"
+            f" metrics reporter that receives client telemetry{f'; {causes}' if causes else ''}"
+        )
+
     def metric_samples(self) -> list[MetricSample]:
         """Every metric with its present value. Any thread, also after the end; never waits for I/O."""
-        # Imported here, because attrs takes longer than all other imports of a producer.
-        from kproducer.engine.metric_samples import sample_metrics
-
-        return sample_metrics(self)
+        # Imported here, because attrs takes longer than all other imports of a producer. If a broker wants
+        # metrics, the I/O thread may be the first to call this.
+        samples: list[MetricSample] = import_module("kproducer.engine.metric_samples").sample_metrics(self)
+        return samples
 
     @property
     def has_ended(self) -> bool:
@@ -308,6 +355,8 @@ class ProducerEngine:
         self._ended.set()
         self.sender.end_after_fork()
         self.client.release_after_fork()
+        if self.sender.telemetry is not None:
+            self.sender.telemetry.telemetry.end_after_fork()
         error = ProducerClosedError(
             "this record belongs to the parent process, which continues to deliver it; its outcome is known "
             "only there"

@@ -67,7 +67,6 @@ _NO_COUNTERPART = {
     "debug": "use the logging module; the logger is 'kproducer'",
     "dr_cb": "pass on_delivery to send()",
     "dr_msg_cb": "pass on_delivery to send()",
-    "enable_metrics_push": "the producer pushes no metrics to brokers; remove the setting",
     "enable_ssl_certificate_verification": "pass an ssl.SSLContext that does not verify as ssl_context",
     "error_cb": "the futures of send() and on_delivery report errors",
     "event_cb": "the futures of send() and on_delivery report errors",

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import enum
 import functools
-import importlib
 import struct
 import threading
 import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kproducer.errors import ConfigError
+from kproducer.runtime.fork_safe_import import import_module
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -60,7 +60,8 @@ def load_codec(package: str, codec: str) -> Any:
         ConfigError: the package cannot be imported.
     """
     try:
-        return importlib.import_module(package)
+        # A broker that wants metrics may name a codec that no batch uses: the I/O thread imports it then.
+        return import_module(package)
     except ImportError as error:
         distribution = package.partition(".")[0]
         raise ConfigError(f"compression_type={codec} needs the package {distribution}: {error}") from error

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kproducer.client.metadata import Metadata
     from kproducer.client.metadata_snapshot import MetadataSnapshot
     from kproducer.client.network_client import NetworkClient
+    from kproducer.telemetry.telemetry_link import TelemetryLink
     from kproducer.transactions.coordinator_link import CoordinatorLink
     from kproducer.transactions.transaction_manager import TransactionManager
 
@@ -72,6 +73,9 @@ class Sender:
         config: acks, timeouts, limits.
         clock: monotonic time.
         transaction_manager: for idempotent and transactional producers; ``None`` for others.
+
+    Attributes:
+        telemetry: pushes metrics to brokers; ``None``: not enabled. Set before ``run``.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class Sender:
         self._accumulator = accumulator
         self._clock = clock
         self._config = config
+        self.telemetry: TelemetryLink | None = None
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
         self.metrics = ProducerMetrics(clock)
         self.in_flight = InFlightBatches(config.delivery_timeout_ms)
@@ -183,6 +188,7 @@ class Sender:
                 self._accumulator.incomplete_record_count or self._is_ending_transaction()
             ):
                 self._run_guarded()
+            self._push_metrics_at_close()
         except BaseException as error:
             # The loop cannot continue after a SystemExit, but every future must be completed.
             ending = error
@@ -206,6 +212,9 @@ class Sender:
         coordinator_delay_ms = _LONGEST_POLL_MS
         if self._transaction_manager is not None:
             coordinator_delay_ms = self._advance_transactions(now_ms)
+        telemetry = self.telemetry
+        if telemetry is not None and now_ms >= telemetry.first_ms:
+            telemetry.step(now_ms)
         accumulator = self._accumulator
         accumulator.next_look_ms = NEVER_MS
         for _ in range(_ROUNDS_PER_POLL):
@@ -221,6 +230,8 @@ class Sender:
         if self._transaction_manager is not None and self._transaction_manager.needs_another_round:
             self._transaction_manager.needs_another_round = False
             poll_timeout_ms = 0
+        if telemetry is not None:
+            poll_timeout_ms = min(poll_timeout_ms or 0, telemetry.step(now_ms))
         self._client.poll(poll_timeout_ms or 0, now_ms)
 
     def _close_delay_ms(self) -> int:
@@ -232,6 +243,8 @@ class Sender:
             return _LONGEST_POLL_MS
         if self._is_ending_transaction():
             return max(0, self._transaction_end_ms - self._clock.monotonic_ms())
+        if self.telemetry is not None and self.telemetry.telemetry.is_closing:
+            return _LONGEST_POLL_MS
         return 0
 
     def _run_guarded(self) -> None:
@@ -250,6 +263,14 @@ class Sender:
                 # With an error in each round the remaining records cannot be delivered.
                 self.is_forced_to_close = True
 
+    def _push_metrics_at_close(self) -> None:
+        """Send the terminating push. All records have their outcome; only ``close`` waits for this."""
+        link = self.telemetry
+        if link is not None and not self.is_forced_to_close:
+            link.begin_close(self._clock.monotonic_ms())
+            while link.telemetry.is_closing and not self.is_forced_to_close:
+                self._run_guarded()
+
     def _shut_down(self, ending: BaseException | None) -> None:
         self._running = False
         text = "the producer was closed before the record was acknowledged"
@@ -267,6 +288,8 @@ class Sender:
                 steps.callback(self._transaction_manager.lifecycle.close, error)
             steps.callback(self._abort_all, error)
             steps.callback(self._accumulator.close)
+            if self.telemetry is not None:
+                steps.callback(self.telemetry.telemetry.end)
         if self.records_lost:
             fields = {"client_id": self._config.client_id, "record_count": self.records_lost}
             _log.error("%d records were not delivered: %s", self.records_lost, error, extra=fields)

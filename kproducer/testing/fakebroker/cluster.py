@@ -32,10 +32,13 @@ from kproducer.testing.fakebroker import (
     key26_end_txn,
     key28_txn_offset_commit,
     key36_sasl_authenticate,
+    key71_get_telemetry_subscriptions,
+    key72_push_telemetry,
 )
 from kproducer.testing.fakebroker.actions import Action, Close, Control, Delay, Gate, Handler
 from kproducer.testing.fakebroker.broker import FakeBroker
 from kproducer.testing.fakebroker.connection import Connection, RequestContext
+from kproducer.testing.fakebroker.key71_get_telemetry_subscriptions import Telemetry
 from kproducer.testing.fakebroker.model import Partition, StoredRecord, Topic, TopicOptions
 from kproducer.testing.fakebroker.request_log import LoggedRequest, RequestLog
 from kproducer.testing.fakebroker.sasl_listener import SaslListener
@@ -60,6 +63,8 @@ class FakeCluster:
         sasl: what every listener demands; ``None``: no authentication.
         tls: with the brokers' certificate; ``None``: no encryption.
         coordination: transactions and consumer groups.
+        telemetry: which metrics clients push, and their pushes. As in Kafka without a receiver of metrics,
+        no broker offers the APIs, until ``offer_telemetry``.
         producer_id_expiration_ms: ``producer.id.expiration.ms``: before each batch, leaders drop producers
             whose newest record timestamp is older; ``None``: never.
         now_ms: the brokers' wall clock, for the expiration.
@@ -83,6 +88,8 @@ class FakeCluster:
             26: key26_end_txn,
             28: key28_txn_offset_commit,
             36: key36_sasl_authenticate,
+            71: key71_get_telemetry_subscriptions,
+            72: key72_push_telemetry,
         }
         self.log = RequestLog()
         self.cluster_id = cluster_id
@@ -97,6 +104,7 @@ class FakeCluster:
         self.sasl: SaslListener | None = None
         self.tls: ssl.SSLContext | None = None
         self.coordination = Coordination(self, lambda: self.now_ms())
+        self.telemetry = Telemetry()
         self.producer_id_expiration_ms: int | None = None
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self.violations: list[str] = []
@@ -244,6 +252,14 @@ class FakeCluster:
                         broker.versions.pop(api_key, None)
                     else:
                         broker.versions[api_key] = offered
+
+    def offer_telemetry(self, *metrics: str, **options: Any) -> Telemetry:
+        """Offer the telemetry APIs on all brokers, with this subscription; see ``Telemetry.subscribe``."""
+        with self.log.changed:
+            for api_key in (71, 72):
+                self.set_versions(api_key, (0, 0))
+            self.telemetry.subscribe(*metrics, **options)
+            return self.telemetry
 
     # -- topics -------------------------------------------------------------------------------------
 

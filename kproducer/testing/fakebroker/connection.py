@@ -38,7 +38,22 @@ _PREFIX = struct.Struct(">i")
 _API_AND_VERSION = struct.Struct(">hh")
 _API_VERSIONS = 18
 #: First version of each API whose header and body are flexible (KIP-482).
-FLEXIBLE_SINCE = {0: 9, 3: 9, 9: 6, 10: 3, 17: 2, _API_VERSIONS: 3, 22: 2, 24: 3, 25: 3, 26: 3, 28: 3, 36: 2}
+FLEXIBLE_SINCE = {
+    0: 9,
+    3: 9,
+    9: 6,
+    10: 3,
+    17: 2,
+    _API_VERSIONS: 3,
+    22: 2,
+    24: 3,
+    25: 3,
+    26: 3,
+    28: 3,
+    36: 2,
+    71: 0,
+    72: 0,
+}
 
 
 @attrs.define(eq=False)

@@ -118,6 +118,7 @@ class KafkaNode:
             heap_mb=self._cluster.heap_mb,
             lifetime_seconds=self._cluster.lifetime_seconds,
             options=self._cluster.java_options,
+            classes=self._cluster.classes,
         )
 
     def await_ready(self) -> None:
@@ -163,6 +164,7 @@ class KafkaCluster:
         lifetime_seconds: int = DEFAULT_LIFETIME_SECONDS,
         java_options: Iterable[str] = QUICK_START_OPTIONS,
         first_port: int | None = None,
+        classes: Path | None = None,
     ) -> None:
         """Start the cluster.
 
@@ -173,6 +175,7 @@ class KafkaCluster:
                 SASL settings are ``properties``, for all (``ssl.keystore.type``) or for one listener
                 (``listener.name.mtls.ssl.client.auth``). ``bootstrap`` has their addresses.
             first_port: the port of node 1, ``None`` for a free one as for the others.
+            classes: a folder of classes that the properties name; see ``compile_java``.
 
         Raises:
             KafkaUnavailableError: Kafka cannot run here, or ``first_port`` is in use.
@@ -184,6 +187,7 @@ class KafkaCluster:
         self.heap_mb = heap_mb
         self.lifetime_seconds = lifetime_seconds
         self.java_options = tuple(java_options)
+        self.classes = classes
         self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
         self._listeners = dict(listeners or {})
         ports_per_node = 2 + len(self._listeners)

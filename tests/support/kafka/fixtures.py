@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -66,12 +67,18 @@ def start_or_skip(
     properties: dict[str, str] | None = None,
     listeners: Mapping[str, str] | None = None,
     java_options: Iterable[str] = (),
+    classes: Path | None = None,
 ) -> KafkaCluster:
     """A running cluster. Otherwise the test is skipped, or fails if Kafka is required."""
     options = (*QUICK_START_OPTIONS, *java_options)
     try:
         return KafkaCluster(
-            version, node_count, properties=properties, listeners=listeners, java_options=options
+            version,
+            node_count,
+            properties=properties,
+            listeners=listeners,
+            java_options=options,
+            classes=classes,
         )
     except KafkaUnavailableError as error:
         unavailable = str(error)

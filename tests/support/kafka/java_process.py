@@ -34,6 +34,7 @@ class JavaProcess:
         heap_mb: int,
         lifetime_seconds: int,
         options: Sequence[str] = (),
+        classes: Path | None = None,
     ) -> None:
         self.log_path = log_path
         self._ready_pattern = re.compile(ready_pattern.encode())
@@ -44,7 +45,7 @@ class JavaProcess:
                 sys.executable,
                 str(_BOUNDED_EXEC),
                 str(lifetime_seconds),
-                *java_arguments(version, main_class, arguments, heap_mb, options),
+                *java_arguments(version, main_class, arguments, heap_mb, options, classes),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -109,9 +110,14 @@ class JavaProcess:
 
 
 def java_arguments(
-    version: str, main_class: str, arguments: Sequence[str], heap_mb: int, options: Sequence[str] = ()
+    version: str,
+    main_class: str,
+    arguments: Sequence[str],
+    heap_mb: int,
+    options: Sequence[str] = (),
+    classes: Path | None = None,
 ) -> list[str]:
-    """The command line of a main class from one Kafka version's artifacts."""
+    """The command line of a main class from one Kafka version's artifacts, with a folder of other classes."""
     return [
         java_command(),
         f"-Xmx{heap_mb}m",
@@ -121,7 +127,7 @@ def java_arguments(
         "-Dzookeeper.jmx.log4j.disable=true",
         *options,
         "-cp",
-        class_path(version),
+        class_path(version) if classes is None else f"{class_path(version)}:{classes}",
         main_class,
         *arguments,
     ]
@@ -150,3 +156,23 @@ def run_java(
     if finished.returncode != 0:
         raise RuntimeError(f"{main_class} failed:\n{output}\n{finished.stderr.decode(errors='replace')}")
     return output
+
+
+def compile_java(version: str, source: Path, folder: Path) -> None:
+    """Compile a Java file against one Kafka version's artifacts into a folder, for ``classes``.
+
+    Raises:
+        RuntimeError: it does not compile, or this Java cannot compile.
+    """
+    compiler = [java_command(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none"]
+    # The compiler itself, unlike its launcher, which may not be installed, knows no wildcards.
+    jars = ":".join(map(str, Path(class_path(version)).parent.glob("*.jar")))
+    finished = subprocess.run(
+        [*compiler, "-cp", jars, "-d", str(folder), str(source)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    if finished.returncode != 0:
+        raise RuntimeError(f"{source.name} was not compiled:\n{finished.stderr.decode(errors='replace')}")

@@ -40,6 +40,15 @@ def await_no_producers(
     _run("await_no_producers", bootstrap_servers, partitions=dict(partitions), node_ids=dict(node_ids))
 
 
+def subscribe_to_metrics(bootstrap_servers: str, name: str, settings: Mapping[str, str]) -> None:
+    """Set the settings of a client metrics subscription (KIP-714), such as ``metrics`` and ``interval.ms``.
+
+    Raises:
+        RuntimeError: the admin client failed.
+    """
+    _run("subscribe_to_metrics", bootstrap_servers, name=name, settings=dict(settings))
+
+
 def _run(command: str, bootstrap_servers: str, **arguments: Any) -> None:
     script = [sys.executable, "-W", "ignore", "-m", "tests.support.kafka.python_admin"]
     done = subprocess.run(
@@ -83,12 +92,23 @@ def _await_no_producers(
                 time.sleep(0.1)
 
 
+def _subscribe_to_metrics(admin: Any, name: str, settings: dict[str, str]) -> None:
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    admin.alter_configs([ConfigResource(ConfigResourceType.CLIENT_METRICS, name, settings)])
+
+
 def main() -> None:
     from kafka import KafkaAdminClient
 
     command, servers, arguments = sys.argv[1:]
     admin = KafkaAdminClient(bootstrap_servers=servers)
-    {"place": _place, "await_no_producers": _await_no_producers}[command](admin, **json.loads(arguments))
+    commands = {
+        "place": _place,
+        "await_no_producers": _await_no_producers,
+        "subscribe_to_metrics": _subscribe_to_metrics,
+    }
+    commands[command](admin, **json.loads(arguments))
     admin.close()
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import random
 
 import pytest
+from kproducer_messages import MetadataRequest
 
+from kproducer.client.api_versions import NodeApiVersions
+from kproducer.client.client_request import ClientRequest, MessageBuilder
 from kproducer.client.connections import Connections
 from kproducer.client.in_flight_requests import InFlightRequests
+from kproducer.client.node_connection import NodeConnection
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import NetworkError
 from kproducer.network.host_resolver import ResolvedAddress
+from kproducer.network.network_send import NetworkSend
 from kproducer.protocol.registry import ApiKey
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
@@ -30,10 +35,15 @@ def selector() -> MockSelector:
 
 
 @pytest.fixture
-def connections(selector: MockSelector) -> Connections:
+def in_flight() -> InFlightRequests:
+    return InFlightRequests(5)
+
+
+@pytest.fixture
+def connections(selector: MockSelector, in_flight: InFlightRequests) -> Connections:
     return Connections(
         selector,  # type: ignore[arg-type]
-        InFlightRequests(5),
+        in_flight,
         ProducerConfig(bootstrap_servers=("seed:9092",)),
         at_once(lambda host, port: [ResolvedAddress(2, (host, port))]),
         random.Random(1),
@@ -136,3 +146,38 @@ def test_only_brokers_that_answer_at_once_leave_the_waiting_to_us(
     assert connection is not None
     connections.throttle(connection, api_key, version, 70, NOW)
     assert connections.poll_delay_ms(NODE, NOW) == (expected or NEVER_MS)
+
+
+def make_ready(connections: Connections, node: Node, now_ms: int = NOW) -> NodeConnection:
+    begin(connections, node, now_ms)
+    connection = connections.get(str(node.id))
+    assert connection is not None
+    connections.checking_api_versions(connection)
+    connection.ready(NodeApiVersions(connection.broker, {}))
+    return connection
+
+
+def test_ready_connections_come_with_the_least_loaded_first_and_bootstrap_last(
+    selector: MockSelector, connections: Connections, in_flight: InFlightRequests
+) -> None:
+    selector.fail_at_once.clear()
+    assert not connections.is_any_connected()
+    nodes = [Node(number, f"host-{number}", 9092) for number in (1, 2, 3)]
+    for node in (BOOTSTRAP, *nodes):
+        make_ready(connections, node)
+    begin(connections, Node(4, "connecting", 9092))
+    for destination, count in (("1", 2), ("2", 1), ("3", 5)):
+        for _ in range(count):
+            in_flight.add(request_to(destination))
+    # Node 3 has as many requests in flight as it may have.
+    assert [each.id for each in connections.ready(NOW)] == ["2", "1", "-1"]
+    connections.get("2").throttle(NOW + 1)  # type: ignore[union-attr]
+    assert [each.id for each in connections.ready(NOW)] == ["1", "-1"]
+    assert connections.is_any_connected()
+
+
+def request_to(destination: str) -> ClientRequest:
+    """A request whose bytes are written."""
+    request = ClientRequest(destination, MessageBuilder(MetadataRequest(), 0, 0), 1, True, NOW, 1000)
+    request.send = NetworkSend(destination, [])
+    return request
