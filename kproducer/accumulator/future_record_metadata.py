@@ -380,9 +380,10 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
-            import asyncio  # costs start-up time that only asyncio's users, who have it loaded, should pay
+            # Imports asyncio, which costs start-up time that only its users, who have it loaded, should pay.
+            from kproducer.accumulator.loop_waiters import await_record
 
-            yield from asyncio.wrap_future(self).__await__()
+            return (yield from await_record(self))
         return self.result()
 
     # -- what concurrent.futures and asyncio look at ---------------------------------------------------

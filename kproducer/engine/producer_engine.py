@@ -16,7 +16,7 @@ from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import IllegalStateError, KafkaTimeoutError, Outcome, ProducerClosedError
+from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
 from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock, ExponentialBackoff
@@ -150,14 +150,17 @@ class ProducerEngine:
         self.check_may_wait("flush")
         with self.flushing():
             is_complete = self.accumulator.await_completion(None if timeout_s is None else timeout_s * 1000)
-        if is_complete:
-            return
+        if not is_complete:
+            raise self.unfinished_flush(timeout)
+
+    def unfinished_flush(self, timeout: float | None) -> KafkaError:
+        """The error of a ``flush`` that was not done within ``timeout``."""
         if self._ended.is_set():
             # Its end fails every record. One that is still open shows a bug, and nothing will complete it.
-            raise ProducerClosedError("flush: the producer's I/O thread has ended")
+            return ProducerClosedError("flush: the producer's I/O thread has ended")
         count = self.accumulator.incomplete_record_count
         causes = self.last_errors()
-        raise KafkaTimeoutError(
+        return KafkaTimeoutError(
             f"flush({timeout}): {count} records are not acknowledged yet{f'; {causes}' if causes else ''}"
         )
 
