@@ -272,8 +272,11 @@ class AsyncKafkaProducer:
     async def _flushed(self) -> None:
         loop = asyncio.get_running_loop()
         await self._until_accepted()
+        engine = self._lifecycle.running_engine()
+        # The batches that were begun meanwhile must not linger either.
+        engine.sender.wakeup()
         waiters = waiters_of(loop)
-        results = self._lifecycle.running_engine().accumulator.incomplete_results()
+        results = engine.accumulator.incomplete_results()
         for result in results:
             await waiters.result_done(result)
             if result.parts is not None:
@@ -362,19 +365,33 @@ class AsyncKafkaProducer:
 
     @keyword_hints
     async def aclose(self, timeout: float | None = None) -> None:
-        """Deliver what was accepted, then stop. May be repeated, and called in any event loop.
+        """Deliver what was sent, then stop. May be repeated, and called in any event loop.
 
-        Records that still wait to be accepted fail with ProducerClosedError: ``flush`` first to deliver them.
-        If it is cancelled, the producer closes all the same, in the background.
+        Records of this event loop that wait to be accepted are waited for; what still waits at the timeout,
+        or in another loop, fails with ProducerClosedError. If this is cancelled, the producer closes all the
+        same, in the background.
 
         Args:
             timeout: seconds; ``None`` waits until every record is delivered or has failed, which takes at
-                most about ``delivery_timeout_ms``; 0 gives up unacknowledged records at once.
+                most about ``max_block_ms`` and ``delivery_timeout_ms``; 0 gives up unacknowledged records at
+                once.
 
         Raises:
             CloseTimeoutError, InvalidArgumentError: as ``KafkaProducer.close``.
         """
-        checked_timeout_s("aclose", timeout)
+        timeout_s = checked_timeout_s("aclose", timeout)
+        started_ms = self._lifecycle.clock.monotonic_ms()
+        try:
+            if timeout_s != 0:
+                await asyncio.wait_for(self._until_accepted(), timeout_s)
+        except asyncio.TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            self._calls.begin(self._producer.close, timeout)
+            raise
+        if timeout_s:
+            # Not 0, with which nothing is raised.
+            timeout = max(timeout_s - (self._lifecycle.clock.monotonic_ms() - started_ms) / 1000, 0.001)
         await self._calls.run(self._producer.close, timeout, waits=False, always=True)
 
     @property

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kproducer.accumulator.loop_waiters import waiters_of
+from kproducer.runtime.guarded_logger import GuardedLogger
+
+_log = GuardedLogger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -28,6 +31,17 @@ class BackgroundCalls:
         self._lock = threading.Lock()
         #: That of the latest call. Guarded by _lock.
         self._last: threading.Thread | None = None
+
+    def begin(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Make a call that nobody waits for."""
+
+        def work() -> None:
+            try:
+                call(*arguments)
+            except Exception as error:
+                _log.info("A call whose caller was cancelled has failed: %r", error)
+
+        threading.Thread(target=work, name=self._name, daemon=True).start()
 
     async def run(
         self, call: Callable[..., _Result], *arguments: Any, waits: bool = True, always: bool = False
