@@ -289,6 +289,11 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         result, index = self._locate()
         return result.error_for(index)
 
+    @property
+    def has_log_append_time(self) -> bool:
+        """Whether the time of the delivered record is that of the broker."""
+        return self._locate()[0].outcome.log_append_time_ms >= 0
+
     def running(self) -> bool:
         """Always ``False``."""
         return False

@@ -25,6 +25,7 @@ from kproducer.errors import (
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
+    MetadataTimeoutError,
     ProducerClosedError,
 )
 from kproducer.errors.suggestions import keyword_hints
@@ -292,6 +293,27 @@ class AsyncKafkaProducer:
         if isinstance(topic, str) and engine.metadata.snapshot.partition_count(topic):
             return self._producer.partitions_for(topic)
         return await self._calls.run(self._producer.partitions_for, topic, waits=False)
+
+    async def has_brokers(self) -> bool:
+        """Whether a broker has answered; waits for it for up to ``max_block_ms``.
+
+        Raises:
+            KafkaError: the credentials were refused, or the brokers are too old.
+            ProducerClosedError: the producer is closed.
+        """
+        return await self._calls.run(self._await_brokers, waits=False)
+
+    def _await_brokers(self) -> bool:
+        engine = self._lifecycle.running_engine()
+        deadline_ms = engine.clock.monotonic_ms() + engine.config.max_block_ms
+        while engine.metadata.snapshot.is_bootstrap:
+            version = engine.metadata.request_update("a caller waits for a broker")
+            engine.sender.wakeup()
+            try:
+                engine.metadata.await_update(version, deadline_ms - engine.clock.monotonic_ms())
+            except MetadataTimeoutError:
+                return False
+        return True
 
     def metrics(self) -> dict[str, Any]:
         """See ``KafkaProducer.metrics``."""

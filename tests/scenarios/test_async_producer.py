@@ -70,7 +70,10 @@ class Runner:
     def _watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             # An executor asks its semaphore, without waiting.
-            waits = not getattr(self._this_thread, "starts", False) and sys._getframe(1).f_code.co_name != "acquire"
+            waits = (
+                not getattr(self._this_thread, "starts", False)
+                and sys._getframe(1).f_code.co_name != "acquire"
+            )
             if threading.get_ident() in self._threads and waits:
                 self.blocked.append(name)
             return function(*arguments, **options)

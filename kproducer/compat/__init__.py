@@ -1,0 +1,1 @@
+"""Producers with the interface of another client, on top of the producers here."""
