@@ -375,7 +375,7 @@ class AsyncKafkaProducer:
         self._producer.change_transactional_id(transactional_id)
 
     def transaction(self) -> AsyncTransaction:
-        """Begin a transaction for an ``async with`` block: commit at its end, abort if that fails or it raises.
+        """Begin a transaction for an ``async with`` block: commit at its end, or abort if it raises.
 
         Raises the error that caused the abort; if the abort itself fails, the log has a warning. After a
         KafkaTimeoutError or a cancellation of the commit nothing is aborted: the commit continues, and

@@ -1,4 +1,4 @@
-"""``AIOKafkaProducer`` with the interface of aiokafka 0.14. docs/migration/aiokafka.md has the differences."""
+"""``AIOKafkaProducer`` with the interface of aiokafka 0.14. See docs/migration/aiokafka.md."""
 
 from __future__ import annotations
 

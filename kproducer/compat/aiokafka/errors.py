@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kproducer import errors as ours
@@ -56,16 +55,15 @@ _COUNTERPARTS: tuple[tuple[type[Exception], Any], ...] = (
 )
 
 
-@cache
-def _both(kind: type[Exception], counterpart: Any) -> Any:
-    return type(counterpart.__name__, (kind, counterpart), {"__module__": __name__})
+#: The classes that are both, by the two.
+_both: dict[tuple[Any, Any], Any] = {}
 
 
 def as_aiokafka(error: ours.KafkaError) -> Exception:
     """The same error, which is also an aiokafka error."""
     given: Exception = error
     if isinstance(given, KafkaError):
-        return given
+        return error
     counterpart = next((theirs for kind, theirs in _COUNTERPARTS if isinstance(error, kind)), KafkaError)
     if counterpart is KafkaError and isinstance(error, ours.BrokerError) and IS_INSTALLED:
         counterpart = _theirs.for_code(error.code)
