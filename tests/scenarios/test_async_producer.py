@@ -621,7 +621,7 @@ def test_a_body_that_fails_still_delivers(
     sends: list[Any] = []
 
     async def main() -> None:
-        with pytest.raises(error):
+        with pytest.raises(error):  # noqa: PT012
             async with producer_of(cluster) as producer:
                 sends.append(producer.send("t", b"x"))
                 raise error
@@ -776,7 +776,7 @@ def test_transactions_commit_and_abort(one: FakeCluster, run: Runner) -> None:
             await producer.init_transactions()
             async with producer.transaction():
                 producer.send("t", b"kept", partition=0)
-            with pytest.raises(ValueError, match="no"):
+            with pytest.raises(ValueError, match="no"):  # noqa: PT012
                 async with producer.transaction():
                     await producer.send("t", b"dropped", partition=0)
                     raise ValueError("no")
@@ -812,7 +812,7 @@ def test_a_cancelled_wait_prevents_the_commit(one: FakeCluster, run: Runner) -> 
     async def main() -> None:
         async with producer_of(one, transactional_id="it") as producer:
             await producer.init_transactions()
-            with pytest.raises(AbortTransactionError):
+            with pytest.raises(AbortTransactionError):  # noqa: PT012
                 async with producer.transaction():
                     await producer.send("t", b"one", partition=0)
                     lost = producer.send("nope", b"two")
