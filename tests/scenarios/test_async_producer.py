@@ -35,7 +35,7 @@ from kproducer import (
     SerializationError,
 )
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
-from tests.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
