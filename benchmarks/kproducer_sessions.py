@@ -142,7 +142,7 @@ class ArrowSession(CountingSession):
 
 
 class AsyncSubmitSession:
-    """``AsyncKafkaProducer.submit()``: each future is kept until ``flush`` returns, and then awaited."""
+    """``AsyncKafkaProducer.submit()``: each future is kept until ``flush`` returns, and then read."""
 
     def __init__(self, target: Target) -> None:
         self.topic = target.topic
@@ -159,10 +159,7 @@ class AsyncSubmitSession:
         submit, topic = self.producer.submit, self.topic
         futures = [await submit(topic, value, key) for key, value in records]
         await self.producer.flush(FLUSH_SECONDS)
-        acknowledged = 0
-        for future in futures:
-            acknowledged += (await future).offset >= 0
-        return acknowledged
+        return sum(future.exception(0) is None for future in futures)
 
     def acknowledged(self, sent: Any) -> int:
         return int(sent)

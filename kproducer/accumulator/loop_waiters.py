@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from kproducer.errors import Outcome
+from kproducer.errors import KafkaError, Outcome
 from kproducer.runtime.loop_wakeup import LoopWakeup
 from kproducer.types import RecordMetadata
 
@@ -85,14 +85,13 @@ class SendFuture(asyncio.Future[RecordMetadata]):
         return super().cancel(CancelledSend(msg, self.record))
 
     def complete(self, record: FutureRecordMetadata) -> None:
-        """Take over the outcome of a record that is done."""
-        if self.done():
-            return
-        error = record.exception()
-        if error is None:
-            self.set_result(record.result())
+        """Take over the outcome of a record that is done. This future is not."""
+        try:
+            metadata = record.result()
+        except KafkaError as error:
+            self.set_exception(error.with_traceback(None))
         else:
-            self.set_exception(error)
+            self.set_result(metadata)
 
     # asyncio.create_task() and TaskGroup.create_task() take coroutines only. With these methods, this is one.
 
@@ -126,17 +125,17 @@ class LoopWaiters:
         self._loop = loop
         #: The waiters of each batch that is not finished yet, in the order of their records.
         self._by_result: dict[ProduceRequestResult, list[SendFuture]] = {}
-        #: That of the last ``add``: most records are in the same batch as the one before.
-        self._last: tuple[ProduceRequestResult, list[SendFuture]] | None = None
+        #: Those of the last ``add``: most records are in the same batch as the one before.
+        self._last: ProduceRequestResult | None = None
+        self._last_waiters: list[SendFuture] = []
         self._finished: deque[SendFuture] = deque()
 
     def add(self, record: FutureRecordMetadata, waiter: SendFuture) -> None:
         """Complete ``waiter`` when the record is delivered or has failed."""
         waiter.record = record
         result = record._batch_result
-        last = self._last
-        if last is not None and last[0] is result:
-            last[1].append(waiter)
+        if result is self._last:
+            self._last_waiters.append(waiter)
             return
         if record.done():
             waiter.complete(record)
@@ -156,7 +155,7 @@ class LoopWaiters:
                 return
             self._by_result[result] = waiters
         waiters.append(waiter)
-        self._last = (result, waiters)
+        self._last, self._last_waiters = result, waiters
 
     async def result_done(self, result: ProduceRequestResult) -> None:
         """Wait until a batch is done or split."""
@@ -171,7 +170,7 @@ class LoopWaiters:
 
     def _finish(self, result: ProduceRequestResult) -> None:
         """A batch is done, or was split into others."""
-        if self._last is not None and self._last[0] is result:
+        if self._last is result:
             self._last = None
         waiters = self._by_result.pop(result, [])
         if result.parts is not None:
@@ -188,8 +187,8 @@ class LoopWaiters:
         finished = self._finished
         for _ in range(min(_WAITERS_PER_TURN, len(finished))):
             waiter = finished.popleft()
-            if waiter.record is not None:
-                waiter.complete(waiter.record)
+            if not waiter.done():
+                waiter.complete(waiter.record)  # type: ignore[arg-type]  # it has one since ``add``
         if finished:
             self._loop.call_soon(self._complete_some)
 

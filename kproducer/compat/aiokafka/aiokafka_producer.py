@@ -318,8 +318,6 @@ class _Delivery(SendFuture):
     has_metadata = True
 
     def complete(self, record: FutureRecordMetadata) -> None:
-        if self.done():
-            return
         error = record.exception()
         if error is not None:
             self.set_exception(as_aiokafka(error))
