@@ -3,7 +3,7 @@
 Two things may be missing. Memory: then a record, and all later ones of this loop, wait in ``_line``; the head
 has a place among the threads that wait for memory in the same pool. Metadata: then a record waits at the gate
 of its topic (or of its partition), which holds back later records for it and no others. When the gate opens,
-its records go to the end of the line.
+its records go to their places in the line, in front of later ones.
 
 Everything here belongs to the thread of the loop. Other threads only post wake-ups. Interceptors, serializers
 and partitioner run when it is a record's turn, once, in the context of its caller.
@@ -41,6 +41,7 @@ class _Waiting:
     """One record that was not accepted yet.
 
     Attributes:
+        number: grows with each send.
         future: the caller's.
         awaits_delivery: it is completed when the record is delivered, and not when it is accepted.
         attempt: tries to send, with the topics that are held back; raises ``WouldWaitError``.
@@ -53,10 +54,13 @@ class _Waiting:
 
     __slots__ = (
         "attempt", "awaits_delivery", "context", "engine", "future", "gate", "grant", "is_granted", "memory",
-        "on_failure", "on_settled", "started_ms", "timer", "was_tried",
+        "number", "on_failure", "on_settled", "started_ms", "timer", "was_tried",
     )  # fmt: skip
 
-    def __init__(self, future: SendFuture, awaits_delivery: bool, attempt: Callable[..., Any]) -> None:
+    def __init__(
+        self, number: int, future: SendFuture, awaits_delivery: bool, attempt: Callable[..., Any]
+    ) -> None:
+        self.number = number
         self.future = future
         self.awaits_delivery = awaits_delivery
         self.attempt = attempt
@@ -116,6 +120,7 @@ class WaitingRecords:
         self.waiters = waiters
         self.loop = waiters.wakeup.loop
         self.count = 0
+        self._send_count = 0
         #: May contain records whose future is done: they are skipped.
         self._line: deque[_Waiting] = deque()
         self._gates: dict[object, _Gate] = {}
@@ -126,7 +131,9 @@ class WaitingRecords:
 
     def accept(self, future: SendFuture, arguments: Arguments, awaits_delivery: bool) -> None:
         """Accept a record now, or as soon as that is possible. Errors are those of ``future``."""
-        waiting = _Waiting(future, awaits_delivery, partial(self._sender.send, *arguments, False, False))
+        self._send_count += 1
+        attempt = partial(self._sender.send, *arguments, False, False)
+        waiting = _Waiting(self._send_count, future, awaits_delivery, attempt)
         if not self._line and self._try(waiting):
             return
         waiting.started_ms = waiting.started_ms or self._lifecycle.clock.monotonic_ms()
@@ -422,11 +429,18 @@ class WaitingRecords:
                 self._close_gate(key, gate, error)
                 continue
             self._gates.pop(key, None)
-            for waiting in gate.members:
-                waiting.gate = None
-                if not waiting.future.done():
-                    self._line.append(waiting)
+            self._put_in_line([each for each in gate.members if not each.future.done()])
         self._pump()
+
+    def _put_in_line(self, released: list[_Waiting]) -> None:
+        """In the order of the sends, but not in front of a head that has asked for memory."""
+        for waiting in released:
+            waiting.gate = None
+        line = self._line
+        head = [line.popleft()] if line and line[0].memory is not None else []
+        in_order = sorted([*line, *released], key=lambda each: each.number)
+        line.clear()
+        line.extend(head + in_order)
 
     def _close_gate(self, key: object, gate: _Gate, error: BaseException) -> None:
         self._gates.pop(key, None)
