@@ -113,6 +113,13 @@ class SendFuture(asyncio.Future[RecordMetadata]):
             self._steps.close()
 
 
+class _LastWaiter(SendFuture):
+    """Completed after the waiters of a batch that are there already."""
+
+    def complete(self, record: object) -> None:
+        self.set_result(None)  # type: ignore[arg-type]  # nobody reads it
+
+
 class LoopWaiters:
     """Completes the waiters of one event loop. All methods but the listener: on the thread of the loop.
 
@@ -158,7 +165,13 @@ class LoopWaiters:
         self._last, self._last_waiters = result, waiters
 
     async def result_done(self, result: ProduceRequestResult) -> None:
-        """Wait until a batch is done or split."""
+        """Wait until a batch is done or split, and the waiters of this loop that it has are completed."""
+        waiters = self._by_result.get(result)
+        if waiters is not None:
+            last = _LastWaiter(loop=self._loop)
+            waiters.append(last)
+            await last
+            return
         is_over = self._loop.create_future()
 
         def wake() -> None:
@@ -168,6 +181,13 @@ class LoopWaiters:
         if result.add_listener(lambda: self.wakeup.post(wake)):
             await is_over
 
+    async def caught_up(self) -> None:
+        """Wait until the waiters of the batches that are done are completed."""
+        for result in [each for each in self._by_result if each.done]:
+            await self.result_done(result)
+        while self._finished:
+            await asyncio.sleep(0)
+
     def _finish(self, result: ProduceRequestResult) -> None:
         """A batch is done, or was split into others."""
         if self._last is result:
@@ -175,7 +195,11 @@ class LoopWaiters:
         waiters = self._by_result.pop(result, [])
         if result.parts is not None:
             for waiter in waiters:
-                if not waiter.done() and waiter.record is not None:
+                if waiter.done():
+                    continue
+                if waiter.record is None:
+                    waiter.complete(None)  # type: ignore[arg-type]  # a _LastWaiter
+                else:
                     self.add(waiter.record, waiter)
             return
         is_busy = bool(self._finished)

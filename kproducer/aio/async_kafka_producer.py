@@ -282,6 +282,7 @@ class AsyncKafkaProducer:
             await waiters.result_done(result)
             if result.parts is not None:
                 results.extend(result.parts[1])
+        await waiters.caught_up()
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, by number; waits for metadata up to ``max_block_ms``.
