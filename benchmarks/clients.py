@@ -16,6 +16,10 @@ REFERENCE = "confluent-kafka, callback"
 #: The same with a thread that calls ``poll``, so that callbacks never wait for the next ``produce``.
 POLL_THREAD = "confluent-kafka, poll thread"
 CALLBACK = "kproducer send, callback"
+ASYNC_SUBMIT = "kproducer async submit"
+ASYNC_SENDS = "kproducer async, gathered sends"
+AIOKAFKA = "aiokafka"
+AIOKAFKA_SENDS = "aiokafka, gathered sends"
 #: As on systems without epoll; only for the comparison in ``portable_io``.
 PORTABLE = "kproducer send, portable I/O"
 JAVA = "Java's perf tool"
@@ -88,6 +92,8 @@ CLIENTS = (
         method="send_arrow",
         colour="#0a2f4a",
     ),
+    Client(ASYNC_SUBMIT, "kproducer", f"{_OURS}:AsyncSubmitSession", NATIVE, colour="#5b8a72"),
+    Client(ASYNC_SENDS, "kproducer", f"{_OURS}:AsyncSendsSession", NATIVE, colour="#8fb8a0"),
     Client(
         "kproducer send, pure Python",
         "kproducer",
@@ -104,7 +110,8 @@ CLIENTS = (
         f"{_PEERS}:ConfluentBatchSession",
         colour="#f5cdb0",
     ),
-    Client("aiokafka", "aiokafka", f"{_PEERS}:AiokafkaSession", colour="#6aa84f"),
+    Client(AIOKAFKA, "aiokafka", f"{_PEERS}:AiokafkaSession", colour="#6aa84f"),
+    Client(AIOKAFKA_SENDS, "aiokafka", f"{_PEERS}:AiokafkaSendsSession", colour="#a4cf8e"),
     Client("kafka-python", "kafka-python", f"{_PEERS}:KafkaPythonSession"),
 )
 #: The clients of the groups of rows other than "throughput", which has all.

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from benchmarks import idempotence, low_rate
-from benchmarks.clients import CALLBACK, MAIN, POLL_THREAD, REFERENCE
+from benchmarks.clients import (
+    AIOKAFKA,
+    AIOKAFKA_SENDS,
+    ASYNC_SENDS,
+    ASYNC_SUBMIT,
+    CALLBACK,
+    MAIN,
+    POLL_THREAD,
+    REFERENCE,
+)
 from benchmarks.figures import CPU, SPEED, Row, partition_rows, rows_of
 from benchmarks.workload import SMALL_BATCHES
 
@@ -25,6 +34,8 @@ GROWTH = {100: 1.3, 1_000: 2.0, 10_000: 8.0}
 #: CPU per record compared with no idempotence.
 IDEMPOTENCE = 1.03
 IMPORT_MS = 60.0
+#: Our client for asyncio: that of aiokafka, and the least ratio of records/s at 100 B, with default batches.
+ASYNC_SPEED = {ASYNC_SUBMIT: (AIOKAFKA, 10.0), ASYNC_SENDS: (AIOKAFKA_SENDS, 5.0)}
 
 
 class Goal(NamedTuple):
@@ -45,6 +56,7 @@ def goals_of(results: dict[str, Any]) -> list[Goal]:
     rows = rows_of(results["runs"])
     return [
         *_at_fixed_rates(rows_of(results["low_rate"])),
+        *_of_asyncio(rows),
         *_with_small_batches(rows),
         *_over_partitions(partition_rows(results["runs"])),
         *_of_idempotence(rows_of(results["idempotence"])),
@@ -67,6 +79,17 @@ def _at_fixed_rates(rows: list[Row]) -> Iterator[Goal]:
             if ratio:
                 name = metric.partition("_")[0].replace("cpu", "CPU")
                 yield Goal(f"{row.name}, {row.cluster}: {name}, ratio", ratio.median, limit)
+        ratio = row.ratio(low_rate.ASYNC, "p50_ms", low_rate.ASYNC_PEER)
+        if ratio and row.runs[0]["rate"] == 100:
+            yield Goal(f"asyncio, {row.name}, {row.cluster}: p50, ratio", ratio.median, LATENCY)
+
+
+def _of_asyncio(rows: list[Row]) -> Iterator[Goal]:
+    for row in rows:
+        if row.name == "100 B":
+            for client, (peer, least) in ASYNC_SPEED.items():
+                if ratio := row.ratio(client, SPEED, peer):
+                    yield Goal(f"{client}, {row.cluster}: records/s, ratio", ratio.median, least, True)
 
 
 def _with_small_batches(rows: list[Row]) -> Iterator[Goal]:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
+from benchmarks.sessions import FLUSH_SECONDS, GATHERED_SENDS, Target, chunks
 from benchmarks.workload import LINGER_MS, Record
-from kproducer import KafkaProducer
+from kproducer import AsyncKafkaProducer, KafkaProducer
 from kproducer.network import selector
 from kproducer.network.channel_io import PortableChannelIo
+
+
+def _settings(target: Target) -> dict[str, Any]:
+    settings: dict[str, Any] = dict(target.security)
+    family = target.workload.settings
+    if family.batch_bytes is not None:
+        settings["batch_size"] = family.batch_bytes
+    if family.buffer_bytes is not None:
+        settings["buffer_memory"] = family.buffer_bytes
+    return {
+        "bootstrap_servers": target.bootstrap_servers,
+        "acks": "all",
+        "enable_idempotence": False,
+        "linger_ms": LINGER_MS,
+        "compression_type": target.workload.codec,
+        **settings,
+    }
 
 
 class KeptFutureSession:
     """``send()``: each future is kept until ``flush`` returns, and read after the measurement."""
 
     def __init__(self, target: Target) -> None:
-        settings: dict[str, Any] = dict(target.security)
-        family = target.workload.settings
-        if family.batch_bytes is not None:
-            settings["batch_size"] = family.batch_bytes
-        if family.buffer_bytes is not None:
-            settings["buffer_memory"] = family.buffer_bytes
         self.topic = target.topic
-        self.producer = KafkaProducer(
-            bootstrap_servers=target.bootstrap_servers,
-            acks="all",
-            enable_idempotence=False,
-            linger_ms=LINGER_MS,
-            compression_type=target.workload.codec,
-            **settings,
-        )
+        self.producer = KafkaProducer(**_settings(target))
 
     def prepare(self, records: list[Record]) -> Any:
         return records
@@ -137,3 +142,44 @@ class ArrowSession(CountingSession):
         results = [send_arrow(topic, table, key=key) for table in prepared]
         self.producer.flush(FLUSH_SECONDS)
         return sum(result.result(FLUSH_SECONDS).succeeded_count for result in results)
+
+
+class AsyncSubmitSession:
+    """``AsyncKafkaProducer.submit()``: each future is kept until ``flush`` returns, and then read."""
+
+    def __init__(self, target: Target) -> None:
+        self.topic = target.topic
+        self._loop = asyncio.new_event_loop()
+        self.producer = AsyncKafkaProducer(**_settings(target))
+
+    def prepare(self, records: list[Record]) -> Any:
+        return records
+
+    def send_all(self, prepared: Any) -> int:
+        return self._loop.run_until_complete(self._send(prepared))
+
+    async def _send(self, records: list[Record]) -> int:
+        submit, topic = self.producer.submit, self.topic
+        futures = [await submit(topic, value, key) for key, value in records]
+        await self.producer.flush(FLUSH_SECONDS)
+        return sum(future.exception(0) is None for future in futures)
+
+    def acknowledged(self, sent: Any) -> int:
+        return int(sent)
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self.producer.aclose())
+        self._loop.close()
+
+
+class AsyncSendsSession(AsyncSubmitSession):
+    """``AsyncKafkaProducer.send()``, as many at once as ``GATHERED_SENDS``."""
+
+    async def _send(self, records: list[Record]) -> int:
+        send, topic = self.producer.send, self.topic
+        acknowledged = 0
+        for start in range(0, len(records), GATHERED_SENDS):
+            some = records[start : start + GATHERED_SENDS]
+            results = await asyncio.gather(*[send(topic, value, key) for key, value in some])
+            acknowledged += sum(result.offset >= 0 for result in results)
+        return acknowledged

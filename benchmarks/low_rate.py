@@ -31,6 +31,8 @@ _VALUE = b"x" * 100
 _TIMEOUT_SECONDS = 30.0
 #: kproducer's client in this group, and the one to compare it with.
 OURS, PEER = "kproducer", "confluent-kafka, poll thread"
+#: The same for asyncio.
+ASYNC, ASYNC_PEER = "kproducer async", "aiokafka"
 ALONE = "application alone"
 #: Of the rows in tables.
 FAMILY = "fixed rate"
@@ -74,6 +76,10 @@ class Times:
     def wait(self) -> None:
         if not self._all_known.wait(_TIMEOUT_SECONDS):
             raise RuntimeError(f"{self._left} records were not acknowledged")
+
+    @property
+    def all_known(self) -> bool:
+        return self._all_known.is_set()
 
     def milliseconds(self) -> list[float]:
         """The latency of each record."""
@@ -154,6 +160,36 @@ def _kproducer(task: dict[str, Any], measured: Measured) -> None:
     producer.close()
 
 
+def _kproducer_async(task: dict[str, Any], measured: Measured) -> None:
+    asyncio.run(_kproducer_loop(task, measured))
+
+
+async def _kproducer_loop(task: dict[str, Any], measured: Measured) -> None:
+    from kproducer import AsyncKafkaProducer
+
+    settings = {"acks": "all", "linger_ms": 0, "enable_idempotence": False, **task.get("security", {})}
+    async with AsyncKafkaProducer(task["bootstrap"], **settings) as producer:
+        for rate, times in measured.parts:
+            with measured.part(times):
+                started = time.perf_counter()
+                for number in range(len(times.sent)):
+                    while (left := started + number / rate - time.perf_counter()) > 0:
+                        await asyncio.sleep(left)
+                    times.sent[number] = time.perf_counter()
+                    producer.send(task["topic"], _VALUE).add_done_callback(_known(times, number))
+                await producer.flush()
+                while not times.all_known:
+                    await asyncio.sleep(0)
+
+
+def _known(times: Times, number: int) -> Callable[[Any], None]:
+    def acknowledge(future: Any) -> None:
+        if future.exception() is None:
+            times.acknowledge(number)
+
+    return acknowledge
+
+
 def _confluent(task: dict[str, Any], measured: Measured) -> None:
     from confluent_kafka import Producer
 
@@ -185,13 +221,6 @@ async def _aiokafka_loop(task: dict[str, Any], measured: Measured) -> None:
     )
     await producer.start()
 
-    def known(times: Times, number: int) -> Callable[[Any], None]:
-        def acknowledge(future: Any) -> None:
-            if future.exception() is None:
-                times.acknowledge(number)
-
-        return acknowledge
-
     for rate, times in measured.parts:
         with measured.part(times):
             started = time.perf_counter()
@@ -199,7 +228,7 @@ async def _aiokafka_loop(task: dict[str, Any], measured: Measured) -> None:
                 while (left := started + number / rate - time.perf_counter()) > 0:
                     await asyncio.sleep(left)
                 times.sent[number] = time.perf_counter()
-                (await producer.send(task["topic"], _VALUE)).add_done_callback(known(times, number))
+                (await producer.send(task["topic"], _VALUE)).add_done_callback(_known(times, number))
             await producer.flush()
             # Callbacks run in the next turn of the loop.
             await asyncio.sleep(0)
@@ -212,7 +241,13 @@ def _alone(task: dict[str, Any], measured: Measured) -> None:
     _send_on_schedule(measured, Times.acknowledge)
 
 
-DRIVERS: dict[str, Driver] = {OURS: _kproducer, PEER: _confluent, "aiokafka": _aiokafka, ALONE: _alone}
+DRIVERS: dict[str, Driver] = {
+    OURS: _kproducer,
+    ASYNC: _kproducer_async,
+    PEER: _confluent,
+    ASYNC_PEER: _aiokafka,
+    ALONE: _alone,
+}
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:

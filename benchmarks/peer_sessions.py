@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
+from benchmarks.sessions import FLUSH_SECONDS, GATHERED_SENDS, Target, chunks
 from benchmarks.workload import LINGER_MS, Record
 
 _POLL_EVERY = 100
@@ -271,3 +271,16 @@ class AiokafkaSession:
         with suppress(Exception):
             self._loop.run_until_complete(self._producer.stop())
         self._loop.close()
+
+
+class AiokafkaSendsSession(AiokafkaSession):
+    """``send_and_wait()`` of aiokafka, as many at once as ``GATHERED_SENDS``."""
+
+    async def _send(self, records: list[Record]) -> int:
+        send, topic = self._producer.send_and_wait, self._target.topic
+        acknowledged = 0
+        for start in range(0, len(records), GATHERED_SENDS):
+            some = records[start : start + GATHERED_SENDS]
+            results = await asyncio.gather(*[send(topic, value, key) for key, value in some])
+            acknowledged += sum(result.offset >= 0 for result in results)
+        return acknowledged

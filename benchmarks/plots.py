@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients import COLOURS, MAIN, POLL_THREAD
+from benchmarks.clients import AIOKAFKA, ASYNC_SUBMIT, COLOURS, MAIN, POLL_THREAD
 from benchmarks.figures import CPU, SPEED, Row, Spread, rows_of
-from benchmarks.low_rate import OURS, PEER
+from benchmarks.low_rate import ASYNC, ASYNC_PEER, OURS, PEER
 
 _METRICS = (
     (CPU, 1.0, "CPU µs / record (less is better)"),
@@ -16,7 +16,12 @@ _METRICS = (
 
 
 #: Of the clients of the latency plot.
-_LATENCY_COLOURS = {OURS: COLOURS[MAIN], PEER: COLOURS[POLL_THREAD], "aiokafka": COLOURS["aiokafka"]}
+_LATENCY_COLOURS = {
+    OURS: COLOURS[MAIN],
+    PEER: COLOURS[POLL_THREAD],
+    ASYNC_PEER: COLOURS[AIOKAFKA],
+    ASYNC: COLOURS[ASYNC_SUBMIT],
+}
 
 
 def write_plots(folder: Path, results: dict[str, Any]) -> list[Path]:

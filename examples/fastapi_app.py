@@ -18,24 +18,23 @@ from contextlib import asynccontextmanager
 from typing import TypedDict
 
 from fastapi import FastAPI, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from kproducer import KafkaProducer, KafkaTimeoutError, RecordTooLargeError
+from kproducer import AsyncKafkaProducer, KafkaTimeoutError, RecordTooLargeError
 
 TOPIC = "orders"
 log = logging.getLogger("uvicorn.error")
 
 
 class State(TypedDict):
-    producer: KafkaProducer
+    producer: AsyncKafkaProducer
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[State]:
     """One producer per process: each uvicorn worker runs this before its first request."""
-    producer = KafkaProducer(
+    producer = AsyncKafkaProducer(
         os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092"),
         linger_ms=1,
         # An HTTP client waits for the answer. The defaults are 32 MiB, 60 s, 30 s and 2 minutes.
@@ -48,7 +47,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[State]:
     try:
         yield {"producer": producer}
     finally:
-        await run_in_threadpool(producer.close, 10)
+        await producer.aclose(10)
 
 
 app = FastAPI(title="Orders", lifespan=lifespan)
@@ -67,10 +66,8 @@ class Delivered(BaseModel):
 
 @app.post("/orders", status_code=201)
 async def create_order(order: Order, request: Request) -> Delivered:
-    producer: KafkaProducer = request.state.producer
-    # send() may wait for metadata and buffer memory (max_block_ms): in a thread, not in the event loop.
-    future = await run_in_threadpool(producer.send, TOPIC, order.model_dump_json(), key=order.customer)
-    metadata = await future
+    producer: AsyncKafkaProducer = request.state.producer
+    metadata = await producer.send(TOPIC, order.model_dump_json(), key=order.customer)
     return Delivered(partition=metadata.partition, offset=metadata.offset)
 
 

@@ -31,7 +31,9 @@ from kproducer.types import (
 )
 
 if TYPE_CHECKING:
+    from kproducer.accumulator.loop_waiters import CancelledSend as CancelledSend, SendFuture as SendFuture
     from kproducer.accumulator.future_record_metadata import FutureRecordMetadata as FutureRecordMetadata
+    from kproducer.aio.async_kafka_producer import AsyncKafkaProducer as AsyncKafkaProducer
     from kproducer.bulk.send_many_result import SendManyResult as SendManyResult
     from kproducer.config.producer_config import ProducerConfig as ProducerConfig
     from kproducer.config.producer_settings import ProducerSettings as ProducerSettings
@@ -56,6 +58,9 @@ __version__ = _VERSION
 _LATER = {
     "BuildInfo": "installation",
     "build_info": "installation",
+    "AsyncKafkaProducer": "aio.async_kafka_producer",
+    "CancelledSend": "accumulator.loop_waiters",
+    "SendFuture": "accumulator.loop_waiters",
     "KafkaProducer": "kafka_producer",
     "FutureRecordMetadata": "accumulator.future_record_metadata",
     "ProducerConfig": "config.producer_config",

@@ -19,7 +19,7 @@ from kproducer.records.batch_sizing import buffer_sizes, largest_buffer_bytes
 from kproducer.runtime.clock import Clock
 
 
-class _Grant:
+class Grant:
     """What one call has taken from the pool so far, so that an interrupted call can return it.
 
     Guarded by the pool's lock, except waiting on ``wakeup``.
@@ -28,16 +28,20 @@ class _Grant:
         wanted_bytes: how much the call asked for.
         gathered_bytes: taken from the pool as a number of bytes, for which a buffer will be allocated.
         buffer: taken from the pool as it is.
-        wakeup: set when a waiting call can continue; ``None``: the call does not wait.
+        wakeup: set when a waiting call can continue; ``None``: no thread waits.
+        notify: called, with the pool's lock held, when the grant can be collected; ``False``: nobody will.
+        requested_ms: when the wait began (monotonic).
     """
 
-    __slots__ = ("buffer", "gathered_bytes", "wakeup", "wanted_bytes")
+    __slots__ = ("buffer", "gathered_bytes", "notify", "requested_ms", "wakeup", "wanted_bytes")
 
     def __init__(self, wanted_bytes: int, buffer: bytearray | None = None) -> None:
         self.wanted_bytes = wanted_bytes
         self.gathered_bytes = 0
         self.buffer = buffer
         self.wakeup: threading.Event | None = None
+        self.notify: Callable[[], bool] | None = None
+        self.requested_ms = 0
 
     @property
     def is_complete(self) -> bool:
@@ -55,7 +59,7 @@ class BufferPool:
     Attributes:
         sizes: of the buffers that are kept, largest first.
         lock: guards the pool. No lock is taken under it.
-        waiters: the threads that wait, head first. Without the lock only a hint.
+        waiters: the threads and event loops that wait, head first. Without the lock only a hint.
         windows: of the two series.
         waits: ms that each wait for memory took; guarded by the lock, read without it.
         exhausted: waits that ended without memory; likewise.
@@ -76,7 +80,7 @@ class BufferPool:
         self._free_bytes = 0
         self._unpooled_bytes = total_bytes
         #: Only the head gathers memory, so small requests cannot starve a large one.
-        self.waiters: deque[_Grant] = deque()
+        self.waiters: deque[Grant] = deque()
         self._closed = False
         #: Called, without the lock, by each thread that begins to wait: batches that linger have to be sent
         #: now, and the I/O thread may be asleep until their linger is over. Set before the first use.
@@ -104,11 +108,8 @@ class BufferPool:
             BufferExhaustedError: nothing came free in time.
             ProducerClosedError: the pool was closed before or meanwhile.
         """
-        if size_bytes > self.total_bytes:
-            raise ConfigError(
-                f"a batch buffer of {size_bytes} bytes exceeds buffer_memory={self.total_bytes}"
-            )
-        grant = _Grant(size_bytes)
+        self._check_size(size_bytes)
+        grant = Grant(size_bytes)
         try:
             with self.lock:
                 if self._closed:
@@ -124,6 +125,73 @@ class BufferPool:
             self._give_back(grant)
             raise
 
+    def request(self, size_bytes: int, notify: Callable[[], bool]) -> Grant:
+        """Take a place in the queue of those who wait, and return at once.
+
+        Args:
+            size_bytes: as for ``allocate``.
+            notify: called once, on any thread, when ``collect`` would succeed or the pool is closed. Must not
+                raise, wait or take a lock. Returns ``False`` if nobody will call ``collect`` or
+                ``withdraw``.
+
+        Raises:
+            ConfigError, ProducerClosedError: as ``allocate``.
+        """
+        self._check_size(size_bytes)
+        grant = Grant(size_bytes)
+        grant.notify = notify
+        grant.requested_ms = self._clock.monotonic_ms()
+        with self.lock:
+            if self._closed:
+                raise ProducerClosedError("the producer is closed")
+            self.waiters.append(grant)
+            self._hand_out_locked()
+        self.on_wait()
+        return grant
+
+    def collect(self, grant: Grant) -> bytearray:
+        """Get the buffer of ``request``, or end the wait with the error of ``allocate``.
+
+        Raises:
+            BufferExhaustedError: the grant is not complete; it is withdrawn.
+            ProducerClosedError: the pool was closed meanwhile.
+        """
+        try:
+            self._end_wait(grant)
+            buffer = _buffer_of(grant)
+            grant.buffer, grant.gathered_bytes = None, 0
+            return buffer
+        except BaseException:
+            self._give_back(grant)
+            raise
+
+    def withdraw(self, grant: Grant) -> None:
+        """Give up what was requested. Does nothing after ``collect``."""
+        self._give_back(grant)
+
+    def withdraw_expired(self, grant: Grant) -> None:
+        """Give up what was requested, because ``max_block_ms`` has passed.
+
+        Raises:
+            BufferExhaustedError, ProducerClosedError: always, as ``allocate``.
+        """
+        now_ms = self._clock.monotonic_ms()
+        with self.lock:
+            is_closed = self._closed
+            available = self._available_locked()
+            others = len(self.waiters) - (grant in self.waiters)
+            self._count_wait_locked(grant, now_ms, is_exhausted=not is_closed)
+        self._give_back(grant)
+        if is_closed:
+            raise ProducerClosedError("the producer was closed while a call waited for buffer memory")
+        raise self._exhausted(grant, available, others)
+
+    def _check_size(self, size_bytes: int) -> None:
+        if size_bytes > self.total_bytes:
+            raise ConfigError(
+                f"a batch buffer of {size_bytes} bytes exceeds buffer_memory={self.total_bytes}"
+            )
+
     def try_allocate(self, size_bytes: int) -> bytearray | None:
         """Like ``allocate``, if no thread waits and as much again stays free; else ``None``.
 
@@ -131,7 +199,7 @@ class BufferPool:
         wait.
         """
         buffer: bytearray | None = None
-        grant: _Grant | None = None
+        grant: Grant | None = None
         try:
             with self.lock:
                 if self.waiters or self._closed or self._unpooled_bytes + self._free_bytes < 2 * size_bytes:
@@ -142,7 +210,7 @@ class BufferPool:
                     del buffers[-1]
                     self._free_bytes -= size_bytes
                 else:
-                    grant = _Grant(size_bytes)
+                    grant = Grant(size_bytes)
                     self._take_locked(grant, size_bytes)
             return buffer if grant is None else _buffer_of(grant)
         except BaseException:
@@ -175,7 +243,7 @@ class BufferPool:
                     is_back = True
         finally:
             if not is_back:
-                self._give_back(_Grant(size_bytes, buffer=buffer))
+                self._give_back(Grant(size_bytes, buffer=buffer))
 
     def close(self) -> None:
         """Make every waiting and later ``allocate`` raise; buffers may still come back. Idempotent."""
@@ -184,20 +252,22 @@ class BufferPool:
             for waiter in self.waiters:
                 if waiter.wakeup is not None:
                     waiter.wakeup.set()
+                if waiter.notify is not None:
+                    waiter.notify()
 
-    def _wait(self, grant: _Grant, wakeup: threading.Event, max_block_ms: float) -> None:
+    def _wait(self, grant: Grant, wakeup: threading.Event, max_block_ms: float) -> None:
         """Wait until the grant is complete; the caller gives it back if this raises."""
-        started_ms = self._clock.monotonic_ms()
+        grant.requested_ms = self._clock.monotonic_ms()
         self.on_wait()
         wakeup.wait(max(max_block_ms, 0) / 1000)
-        elapsed_ms = self._clock.monotonic_ms() - started_ms
-        window = self.windows.at(started_ms + elapsed_ms)
+        self._end_wait(grant)
+
+    def _end_wait(self, grant: Grant) -> None:
+        now_ms = self._clock.monotonic_ms()
         with self.lock:
             closed = self._closed
             granted = grant.is_complete and not closed
-            self.waits.add(float(elapsed_ms), window)
-            if not granted and not closed:
-                self.exhausted.add(1.0, window)
+            self._count_wait_locked(grant, now_ms, is_exhausted=not granted and not closed)
             if not granted:
                 self._withdraw_locked(grant)
             available = self._available_locked()
@@ -205,11 +275,21 @@ class BufferPool:
         if closed:
             raise ProducerClosedError("the producer was closed while a call waited for buffer memory")
         if not granted:
-            raise BufferExhaustedError(
-                f"could not allocate {grant.wanted_bytes} bytes of buffer memory within max_block_ms (waited"
-                f" {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes} bytes free,"
-                f" {others} other threads waiting; records are produced faster than the brokers accept them"
-            )
+            raise self._exhausted(grant, available, others)
+
+    def _count_wait_locked(self, grant: Grant, now_ms: int, is_exhausted: bool) -> None:
+        window = self.windows.at(now_ms)
+        self.waits.add(float(now_ms - grant.requested_ms), window)
+        if is_exhausted:
+            self.exhausted.add(1.0, window)
+
+    def _exhausted(self, grant: Grant, available: int, others: int) -> BufferExhaustedError:
+        elapsed_ms = self._clock.monotonic_ms() - grant.requested_ms
+        return BufferExhaustedError(
+            f"could not allocate {grant.wanted_bytes} bytes of buffer memory within max_block_ms (waited"
+            f" {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes} bytes free,"
+            f" {others} other threads waiting; records are produced faster than the brokers accept them"
+        )
 
     # Nothing is called between changing the pool and recording it in the grant: Python runs signal handlers
     # at calls, and an exception there would leak the memory.
@@ -232,8 +312,11 @@ class BufferPool:
             if head.wakeup is not None:
                 head.wakeup.set()
             waiters.popleft()
+            if head.notify is not None and not head.notify():
+                # Its event loop was closed meanwhile: nobody will use the memory.
+                self._return_locked(head)
 
-    def _take_locked(self, grant: _Grant, available_bytes: int) -> bool:
+    def _take_locked(self, grant: Grant, available_bytes: int) -> bool:
         """Complete a grant if so many bytes are available."""
         if self._available_locked() < available_bytes:
             return False
@@ -245,7 +328,7 @@ class BufferPool:
             self._unpooled_bytes -= grant.wanted_bytes
         return True
 
-    def _take_free_locked(self, grant: _Grant) -> None:
+    def _take_free_locked(self, grant: Grant) -> None:
         buffers = self._free[grant.wanted_bytes]
         grant.buffer = buffers[-1]
         del buffers[-1]
@@ -262,7 +345,7 @@ class BufferPool:
     def _available_locked(self) -> int:
         return self._unpooled_bytes + self._free_bytes
 
-    def _give_back(self, grant: _Grant) -> None:
+    def _give_back(self, grant: Grant) -> None:
         try:
             with self.lock:
                 self._withdraw_locked(grant)
@@ -272,10 +355,14 @@ class BufferPool:
                 self._withdraw_locked(grant)
             raise
 
-    def _withdraw_locked(self, grant: _Grant) -> None:
+    def _withdraw_locked(self, grant: Grant) -> None:
         """Remove a grant from the queue and return its memory. Does nothing the second time."""
         if grant in self.waiters:
             self.waiters.remove(grant)
+        self._return_locked(grant)
+        self._hand_out_locked()
+
+    def _return_locked(self, grant: Grant) -> None:
         if grant.buffer is not None:
             available = self._available_locked()
             if available + grant.wanted_bytes > self.total_bytes:
@@ -291,9 +378,8 @@ class BufferPool:
             grant.buffer = None
         self._unpooled_bytes += grant.gathered_bytes
         grant.gathered_bytes = 0
-        self._hand_out_locked()
 
 
-def _buffer_of(grant: _Grant) -> bytearray:
+def _buffer_of(grant: Grant) -> bytearray:
     """Get the memory that was accounted for; without the lock, as zeroing it takes time."""
     return grant.buffer if grant.buffer is not None else bytearray(grant.wanted_bytes)

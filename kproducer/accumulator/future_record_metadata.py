@@ -306,6 +306,11 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         result, index = self._locate()
         return result.error_for(index)
 
+    @property
+    def has_log_append_time(self) -> bool:
+        """Whether the time of the delivered record is that of the broker."""
+        return self._locate()[0].outcome.log_append_time_ms >= 0
+
     def running(self) -> bool:
         """Always ``False``."""
         return False
@@ -397,9 +402,10 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
-            import asyncio  # costs start-up time that only asyncio's users, who have it loaded, should pay
+            # Imports asyncio, which costs start-up time that only its users, who have it loaded, should pay.
+            from kproducer.accumulator.loop_waiters import await_record
 
-            yield from asyncio.wrap_future(self).__await__()
+            return (yield from await_record(self))
         return self.result()
 
     # -- what concurrent.futures and asyncio look at ---------------------------------------------------

@@ -13,12 +13,16 @@ append, abort and the release of memory share this order.
 from __future__ import annotations
 
 import random as random_module
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES
-from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer.accumulator.future_record_metadata import (
+    DeliveryCallback,
+    FutureRecordMetadata,
+    ProduceRequestResult,
+)
 from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues, Record, TopicQueues
 from kproducer.accumulator.producer_batch import ProducerBatch
@@ -26,6 +30,7 @@ from kproducer.accumulator.ready_batches import ReadyBatches
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, ProducerClosedError
+from kproducer.errors.internal_errors import MemoryNeededError
 from kproducer.kernel import StickyPartition, record_size_upper_bound
 from kproducer.kernel.layout import MAX_RECORD_OVERHEAD, RECORD_BATCH_OVERHEAD
 from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES, TopicCompressionRatio, expected_plain_bytes
@@ -56,18 +61,27 @@ class _Append:
         to_compress: a batch that this thread has to compress before the next round.
         future: the record's, once a batch has taken it.
         wakes_sender: a batch was begun or became full.
+        may_wait: the caller may be blocked, by a wait for memory or by the compression of a full batch.
     """
 
     __slots__ = (
-        "first_bytes", "future", "has_switched", "now_ms", "read_ms", "record", "snapshot", "spare",
-        "to_compress", "topic_queues", "wakes_sender",
+        "first_bytes", "future", "has_switched", "may_wait", "now_ms", "partition", "read_ms", "record",
+        "snapshot", "spare", "to_compress", "topic_queues", "wakes_sender",
     )  # fmt: skip
 
     def __init__(
-        self, topic_queues: TopicQueues, record: Record, now_ms: int | None, snapshot: MetadataSnapshot
+        self,
+        topic_queues: TopicQueues,
+        partition: int,
+        record: Record,
+        now_ms: int | None,
+        snapshot: MetadataSnapshot,
+        may_wait: bool,
     ) -> None:
         self.topic_queues = topic_queues
+        self.partition = partition
         self.record = record
+        self.may_wait = may_wait
         self.now_ms = now_ms
         self.snapshot = snapshot
         self.spare: list[bytearray] = []
@@ -150,6 +164,7 @@ class RecordAccumulator:
         max_block_ms: float,
         now_ms: int | None,
         snapshot: MetadataSnapshot,
+        may_wait: bool = True,
     ) -> tuple[FutureRecordMetadata, bool]:
         """Take in one record. Blocks only for memory, up to ``max_block_ms``.
 
@@ -160,6 +175,7 @@ class RecordAccumulator:
             on_delivery: called on the I/O thread when the record is delivered or has failed.
             now_ms: monotonic; ``None`` has the clock read where the time is needed, which is once per batch.
             snapshot: the topic must be in it if the partition is not given.
+            may_wait: ``False``: neither wait for memory nor compress; ``resume`` continues.
 
         Returns:
             The record's future, and whether the I/O thread should be woken: a batch was made or became full.
@@ -167,6 +183,7 @@ class RecordAccumulator:
         Raises:
             ProducerClosedError: closed before or meanwhile.
             BufferExhaustedError: no memory in time.
+            MemoryNeededError: no memory, and ``may_wait`` is false.
             IllegalStateError: called by a signal handler or finalizer that has interrupted us; see OwnedLock.
         """
         topic_queues = self._topics.get(topic)
@@ -200,24 +217,30 @@ class RecordAccumulator:
                     sticky.produced_bytes += RECORD_OVERHEAD_BYTES + size
                 return future, False
         record = (timestamp_ms, key, value, headers, on_delivery)
-        return self._append_or_begin_batch(topic_queues, partition, record, max_block_ms, now_ms, snapshot)
+        append = _Append(topic_queues, partition, record, now_ms, snapshot, may_wait)
+        return self._append_or_begin_batch(append, max_block_ms)
+
+    def resume(self, needed: MemoryNeededError, buffer: bytearray) -> tuple[FutureRecordMetadata, bool]:
+        """Continue an append that needed memory. ``buffer``: from the pool; it goes back if it is not used.
+
+        Returns and raises the same as ``append``, except MemoryNeededError.
+        """
+        append: _Append = needed.append
+        append.spare += (buffer,)
+        append.now_ms = self._clock.monotonic_ms()
+        append.read_ms = 0
+        return self._append_or_begin_batch(append, 0)
 
     def _append_or_begin_batch(
-        self,
-        topic_queues: TopicQueues,
-        partition: int,
-        record: Record,
-        max_block_ms: float,
-        now_ms: int | None,
-        snapshot: MetadataSnapshot,
+        self, append: _Append, max_block_ms: float
     ) -> tuple[FutureRecordMetadata, bool]:
         """Append a record for which the open batch has no room, or for which there is no open batch.
 
         Each round chooses the queue again, because other threads may have used it meanwhile. No lock is held
         while this waits for memory.
         """
+        topic_queues, partition, snapshot = append.topic_queues, append.partition, append.snapshot
         partitioner = topic_queues.partitioner
-        append = _Append(topic_queues, record, now_ms, snapshot)
         spare = append.spare
         sticky: StickyPartition | None = None
         try:
@@ -237,6 +260,8 @@ class RecordAccumulator:
                 with queue.lock:
                     lacks_memory = not self._append_locked(append, queue, sticky)
                 if lacks_memory:
+                    if not append.may_wait:
+                        raise MemoryNeededError(append.first_bytes, append)
                     spare += (self._pool.allocate(append.first_bytes, max_block_ms),)
                     append.read_ms = 0
         finally:
@@ -244,7 +269,7 @@ class RecordAccumulator:
                 # Another thread has begun a batch meanwhile, or this append failed.
                 self._pool.deallocate(spare[0])
         if sticky is not None:
-            _, key, value, _, _ = record
+            _, key, value, _, _ = append.record
             sticky.produced_bytes += RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
         return append.future, append.wakes_sender
 
@@ -283,7 +308,7 @@ class RecordAccumulator:
             append.read_ms = self._clock.monotonic_ms()
             queue.close_full_batch_locked(append.read_ms)
             append.wakes_sender = True
-            if self._compression.type is not PLAIN and self._must_compress_locked(batch):
+            if append.may_wait and self._compression.type is not PLAIN and self._must_compress_locked(batch):
                 append.to_compress = batch
             if sticky is not None:
                 # To another partition now, since no small batch is left here.
@@ -521,6 +546,10 @@ class RecordAccumulator:
         """End the flush. Does nothing if it has not begun."""
         self._flushes.discard(flush)
 
+    def batches_to_flush(self) -> list[ProducerBatch]:
+        """The batches whose outcome is not known, or whose delivery callbacks have not run. Any thread."""
+        return [batch for batch in list(self._incomplete) if not batch.result.done]
+
     def await_completion(self, timeout_ms: float | None = None) -> FlushResult | None:
         """Wait until every record accepted before this call has been delivered or has failed.
 
@@ -528,7 +557,7 @@ class RecordAccumulator:
             How many of them were delivered and have failed; ``None``: not all within ``timeout_ms``.
         """
         deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
-        batches = [batch for batch in list(self._incomplete) if not batch.result.done]
+        batches = self.batches_to_flush()
         results = [batch.result for batch in batches]
         for result in results:
             left_s = None
@@ -539,15 +568,7 @@ class RecordAccumulator:
             if result.parts is not None:
                 # It was split: wait for the parts, too.
                 results.extend(result.parts[1])
-        # While a batch is being split, it may be found beside its parts.
-        parts = {part for result in results if result.parts is not None for part in result.parts[1]}
-        delivered = failed = 0
-        for batch in batches:
-            if batch.result not in parts:
-                failed_here = batch.result.failed_count(batch.record_count)
-                failed += failed_here
-                delivered += batch.record_count - failed_here
-        return FlushResult(delivered, failed)
+        return flush_result(batches, results)
 
     def abort_incomplete_batches(self, error: KafkaError) -> dict[str, int]:
         """Fail everything that is not done, after ``close``. Memory of batches in flight stays with them.
@@ -630,3 +651,21 @@ def _compression_of(config: ProducerConfig) -> Compression:
         "zstd": config.compression_zstd_level,
     }
     return Compression.of(name, levels.get(name))
+
+
+def flush_result(batches: Sequence[ProducerBatch], results: Sequence[ProduceRequestResult]) -> FlushResult:
+    """The outcome of the records of a flush.
+
+    Args:
+        batches: what ``batches_to_flush`` returned.
+        results: theirs and those of the parts of split batches; all are done.
+    """
+    # While a batch is being split, it may be found beside its parts.
+    parts = {part for result in results if result.parts is not None for part in result.parts[1]}
+    delivered = failed = 0
+    for batch in batches:
+        if batch.result not in parts:
+            failed_here = batch.result.failed_count(batch.record_count)
+            failed += failed_here
+            delivered += batch.record_count - failed_here
+    return FlushResult(delivered, failed)

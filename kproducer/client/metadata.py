@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random as random_module
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kproducer.client.metadata_snapshot import MetadataSnapshot
@@ -115,6 +115,7 @@ class Metadata:
         #: There will never be metadata.
         self._final_error: KafkaError | None = None
         self._refuses_waiters = False
+        self._listeners: list[Callable[[], object]] = []
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -261,7 +262,7 @@ class Metadata:
             self.fresh_until_ms = 0
             self.update_version += 1
             self.snapshot = MetadataSnapshot.bootstrap(self._bootstrap_addresses)
-            self._lock.notify_all()
+            self._notify_all_locked()
 
     def rebootstrap(self) -> None:
         """Return to the configured addresses (KIP-899)."""
@@ -321,7 +322,7 @@ class Metadata:
                 if topic.name is not None:
                     self._new_topics.pop(topic.name, None)
             self.update_version += 1
-            self._lock.notify_all()
+            self._notify_all_locked()
 
     def failed_update(self, now_ms: int, error: KafkaError | None = None) -> None:
         """A request failed: the next one waits longer."""
@@ -338,7 +339,7 @@ class Metadata:
         with self._lock:
             self._fatal_count += 1
             self._fatal_error = self._last_fatal_error = self.last_failure = error
-            self._lock.notify_all()
+            self._notify_all_locked()
 
     def fail(self, error: KafkaError) -> None:
         """Raise ``error`` to all threads that wait for metadata, now and later: there will never be any."""
@@ -378,7 +379,7 @@ class Metadata:
         """End every wait, now and later. Updates continue: accepted records need leaders. Idempotent."""
         with self._lock:
             self._refuses_waiters = True
-            self._lock.notify_all()
+            self._notify_all_locked()
 
     def await_update(self, last_version: int, timeout_ms: float) -> None:
         """Block until ``update_version`` exceeds ``last_version``.
@@ -389,11 +390,7 @@ class Metadata:
             KafkaError: a fatal error, the same one for all waiting threads.
         """
         with self._lock:
-            # A fatal error from before this call is raised by one waiter. One that occurs during the wait is
-            # raised by all of them, which is why they compare the count instead of the pending error.
-            if not self._refuses_waiters:
-                self.maybe_throw_fatal_error()
-            fatal_count = self._fatal_count
+            fatal_count = self.begin_wait()
 
             def is_over() -> bool:
                 return (
@@ -403,15 +400,57 @@ class Metadata:
                 )
 
             in_time = self._lock.wait_for(is_over, max(timeout_ms, 0) / 1000)
+            self.has_update(last_version, fatal_count)
+            if not in_time:
+                failure = self.last_failure
+                cause = "" if failure is None else f"; the last attempt failed with: {failure}"
+                raise MetadataTimeoutError(f"no metadata update arrived within {timeout_ms:.0f} ms{cause}")
+
+    def begin_wait(self) -> int:
+        """Begin to wait for an update, without blocking. Returns what ``has_update`` needs.
+
+        Raises:
+            KafkaError: the pending fatal error.
+        """
+        with self._lock:
+            # A fatal error from before this call is raised by one waiter. One that occurs during the wait is
+            # raised by all of them, which is why they compare the count instead of the pending error.
+            if not self._refuses_waiters:
+                self.maybe_throw_fatal_error()
+            return self._fatal_count
+
+    def has_update(self, last_version: int, fatal_count: int) -> bool:
+        """Whether ``update_version`` exceeds ``last_version``.
+
+        Args:
+            fatal_count: what ``begin_wait`` returned.
+
+        Raises:
+            ProducerClosedError, KafkaError: as ``await_update``.
+        """
+        with self._lock:
             if self._refuses_waiters:
                 raise ProducerClosedError("the producer was closed while a call waited for metadata")
             if self._fatal_count != fatal_count and self._last_fatal_error is not None:
                 self._fatal_error = None
                 raise self._last_fatal_error.with_traceback(None)
-            if not in_time:
-                failure = self.last_failure
-                cause = "" if failure is None else f"; the last attempt failed with: {failure}"
-                raise MetadataTimeoutError(f"no metadata update arrived within {timeout_ms:.0f} ms{cause}")
+            return self.update_version > last_version
+
+    def add_listener(self, listener: Callable[[], object]) -> None:
+        """Have ``listener()`` called, on any thread, when a wait may be over. It must not wait or raise."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def remove_listener(self, listener: Callable[[], object]) -> None:
+        """Undo ``add_listener``."""
+        with self._lock:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+    def _notify_all_locked(self) -> None:
+        self._lock.notify_all()
+        for listener in self._listeners:
+            listener()
 
     def close(self) -> None:
         """End the updates and every wait for one. Idempotent."""

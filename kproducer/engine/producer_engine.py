@@ -181,14 +181,18 @@ class ProducerEngine:
         self.check_may_wait("flush")
         with self.call_times.timing("flush-time-ns-total"), self.flushing():
             result = self.accumulator.await_completion(None if timeout_s is None else timeout_s * 1000)
-        if result is not None:
-            return result
+        if result is None:
+            raise self.unfinished_flush(timeout)
+        return result
+
+    def unfinished_flush(self, timeout: float | None) -> KafkaError:
+        """The error of a ``flush`` that was not done within ``timeout``."""
         if self._ended.is_set():
             # Its end fails every record. One that is still open shows a bug, and nothing will complete it.
-            raise ProducerClosedError("flush: the producer's I/O thread has ended")
+            return ProducerClosedError("flush: the producer's I/O thread has ended")
         count = self.accumulator.incomplete_record_count
         causes = self.last_errors()
-        raise KafkaTimeoutError(
+        return KafkaTimeoutError(
             f"flush({timeout}): {count} records are not acknowledged yet{f'; {causes}' if causes else ''}"
         )
 

@@ -1,10 +1,13 @@
-"""Errors that the client itself tells apart; the application sees their base classes.
+"""Errors that the client itself tells apart; the application sees their base classes, or none of them.
 
 Not in the modules that raise them: mypyc compiles those, and compiled subclasses of interpreted exceptions
 cannot be copied.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from kproducer.errors import DisconnectedError, RemoteProtocolError
 
@@ -19,3 +22,40 @@ class IdleDisconnectError(DisconnectedError):
 
 class TlsListenerError(RemoteProtocolError):
     """The peer answered in TLS."""
+
+
+class WouldWaitError(Exception):
+    """A send that must not wait would have to. It has changed nothing, and can be continued.
+
+    Attributes:
+        on_failure: to be called, the first one first, with the error if the record is given up.
+    """
+
+    def __init__(self) -> None:
+        self.on_failure: list[Callable[[BaseException], object]] = []
+
+
+class TopicNeededError(WouldWaitError):
+    """The topic or the partition is not known yet, or earlier records wait for it.
+
+    Args:
+        topic, partition: what has to be known.
+        resume: continues the send; what it takes and raises is the same as for the send.
+    """
+
+    def __init__(self, topic: str, partition: int | None, resume: Callable[..., Any]) -> None:
+        super().__init__()
+        self.topic, self.partition, self.resume = topic, partition, resume
+
+
+class MemoryNeededError(WouldWaitError):
+    """A new batch needs memory, and the pool has none to spare.
+
+    Args:
+        size_bytes: of the buffer.
+        append: what ``RecordAccumulator.resume`` needs, besides the buffer.
+    """
+
+    def __init__(self, size_bytes: int, append: Any) -> None:
+        super().__init__()
+        self.size_bytes, self.append = size_bytes, append

@@ -7,11 +7,14 @@ sockets and no requests. Source: Kafka class ``KafkaProducer`` (doSend).
 
 from __future__ import annotations
 
+from collections.abc import Container
+from functools import partial
 from typing import Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
+from kproducer.errors.internal_errors import TopicNeededError, WouldWaitError
 from kproducer.kernel import IMPLEMENTATION, FastSend, partition_for_key, record_size_upper_bound
 from kproducer.runtime.arguments import (
     check_callback,
@@ -119,6 +122,7 @@ class RecordSender:
         on_delivery: Any,
         is_serialized: bool = False,
         is_checked: bool = False,
+        held_topics: Container[object] | None = None,
     ) -> FutureRecordMetadata:
         """See ``KafkaProducer.send``. One function, because with the pure kernel every record takes it.
 
@@ -126,6 +130,11 @@ class RecordSender:
             topic, value, key, headers, partition, timestamp_ms, on_delivery: the application's, unchecked.
             is_serialized: key and value have been through the serializers; interceptors have seen the record.
             is_checked: the transaction was checked, and the interceptors were called.
+            held_topics: ``None``: the call may wait. Otherwise it does not wait, and these topics and (topic,
+                partition) pairs count as unknown, because earlier records wait for them.
+
+        Raises:
+            WouldWaitError: it would have to wait, and ``held_topics`` is given.
         """
         try:
             if on_delivery is not None and not is_checked:
@@ -138,7 +147,7 @@ class RecordSender:
                         self._fast_send.accept_callbacks_of(code)
             if self._needs_checks and not is_checked:
                 record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
-                return self._send_checked(record, on_delivery, is_serialized)
+                return self._send_checked(record, on_delivery, is_serialized, held_topics)
             lifecycle = self._lifecycle
             engine = lifecycle.engine
             if engine is None or lifecycle.is_closed:
@@ -149,17 +158,29 @@ class RecordSender:
             snapshot = engine.metadata.snapshot
             topic_metadata = snapshot.topics.get(topic) if topic.__class__ is str else None
             partition_count = 0 if topic_metadata is None else len(topic_metadata.partitions)
-            if not partition_count or (
-                partition is not None
-                and (partition.__class__ is not int or not 0 <= partition < partition_count)
+            if (
+                not partition_count
+                or (
+                    partition is not None
+                    and (partition.__class__ is not int or not 0 <= partition < partition_count)
+                )
+                or (held_topics and (topic in held_topics or (topic, partition) in held_topics))
             ):
                 # Unknown so far, or not legal: the wait finds out which.
                 partition = checked_partition(partition)
-                started_ms = engine.clock.monotonic_ms()
-                snapshot = await_topic(engine, topic, partition)
-                partition_count = len(snapshot.topics[topic].partitions)
-                now_ms = engine.clock.monotonic_ms()
-                max_block_ms = max(max_block_ms - (now_ms - started_ms), 0)
+                if held_topics is None:
+                    started_ms = engine.clock.monotonic_ms()
+                    snapshot = await_topic(engine, topic, partition)
+                    partition_count = len(snapshot.topics[topic].partitions)
+                    now_ms = engine.clock.monotonic_ms()
+                    max_block_ms = max(max_block_ms - (now_ms - started_ms), 0)
+                elif (
+                    (partition or 0) >= partition_count
+                    or topic in held_topics
+                    or (topic, partition) in held_topics
+                ):
+                    rest = (topic, value, key, headers, partition, timestamp_ms, on_delivery, is_serialized)
+                    raise TopicNeededError(topic, partition, partial(self.send, *rest, True))
 
             if headers is not None:
                 headers = encode_headers(topic, headers)
@@ -213,6 +234,7 @@ class RecordSender:
                 max_block_ms,
                 now_ms,
                 snapshot,
+                held_topics is None,
             )
             if wake_sender:
                 engine.sender.wakeup()
@@ -254,7 +276,11 @@ class RecordSender:
         return self.send(topic, value, key, headers, partition, timestamp_ms, None, True)
 
     def _send_checked(
-        self, record: ProducerRecord, on_delivery: DeliveryCallback | None, is_serialized: bool
+        self,
+        record: ProducerRecord,
+        on_delivery: DeliveryCallback | None,
+        is_serialized: bool,
+        held_topics: Container[object] | None,
     ) -> FutureRecordMetadata:
         """With a transactional id, refuse a record outside a transaction. Call the interceptors.
 
@@ -265,17 +291,28 @@ class RecordSender:
             transaction_lifecycle.check_send()
         try:
             if self._intercepts and not is_serialized:
-                return self._send_intercepted(record, on_delivery)
-            return self.send(*record, on_delivery, is_serialized, True)
+                return self._send_intercepted(record, on_delivery, held_topics)
+            return self.send(*record, on_delivery, is_serialized, True, held_topics)
+        except WouldWaitError as wait:
+            wait.on_failure.append(self.note_refusal)
+            raise
         except BaseException as error:
-            if transaction_lifecycle is not None:
-                transaction_lifecycle.send_failed(
-                    error if isinstance(error, KafkaError) else KafkaError(repr(error))
-                )
+            self.note_refusal(error)
             raise
 
+    def note_refusal(self, error: BaseException) -> None:
+        """A record was refused: a transaction must not be committed without it."""
+        engine = self._lifecycle.engine
+        if engine is not None and engine.transaction_lifecycle is not None:
+            engine.transaction_lifecycle.send_failed(
+                error if isinstance(error, KafkaError) else KafkaError(repr(error))
+            )
+
     def _send_intercepted(
-        self, record: ProducerRecord, on_delivery: DeliveryCallback | None
+        self,
+        record: ProducerRecord,
+        on_delivery: DeliveryCallback | None,
+        held_topics: Container[object] | None,
     ) -> FutureRecordMetadata:
         """Send with the hooks around it. If it raises, the hooks get the error."""
         interceptors = self.interceptors
@@ -288,16 +325,21 @@ class RecordSender:
                 if on_delivery is not None:
                     on_delivery(metadata, error)
 
-        try:
-            return self.send(*record, acknowledge, False, True)
-        except Exception as error:
+        def refuse(error: BaseException) -> None:
             # The application's, of any type.
             given: Any = record
             partition = -1 if given.partition is None else given.partition
             timestamp = -1 if given.timestamp_ms is None else given.timestamp_ms
-            interceptors.on_acknowledgement(
-                RecordMetadata(given.topic, partition, -1, timestamp, -1, -1), error
-            )
+            metadata = RecordMetadata(given.topic, partition, -1, timestamp, -1, -1)
+            interceptors.on_acknowledgement(metadata, error)  # type: ignore[arg-type]  # see the callers
+
+        try:
+            return self.send(*record, acknowledge, False, True, held_topics)
+        except WouldWaitError as wait:
+            wait.on_failure.append(refuse)
+            raise
+        except Exception as error:
+            refuse(error)
             raise
 
     def _check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: Any) -> None:

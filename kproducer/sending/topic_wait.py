@@ -1,6 +1,7 @@
 """How long a call waits for a topic's metadata, and the error when the topic does not become known.
 
-Caller threads only. Knows nothing of records. Source: Kafka's ``KafkaProducer.waitOnMetadata``.
+Caller threads and event loops only. Knows nothing of records.
+Source: Kafka's ``KafkaProducer.waitOnMetadata``.
 """
 
 from __future__ import annotations
@@ -23,66 +24,68 @@ _log = GuardedLogger(__name__)
 _CREATION_MS = 1000
 
 
-def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> MetadataSnapshot:
-    """Wait until a topic, and if given a partition of it, is known, for at most ``max_block_ms``.
+class TopicWait:
+    """One wait until a topic, and if given a partition of it, is known. The caller waits between the steps.
 
     Args:
         engine: whose metadata.
         topic, partition: what has to be known.
 
-    Returns:
-        A snapshot with the topic in it.
+    Attributes:
+        version: the metadata version that an update has to exceed, after ``known`` has returned ``None``.
 
     Raises:
         InvalidArgumentError: the topic is not a text, or empty.
         InvalidTopicError: Kafka does not accept this name.
-        MetadataTimeoutError: it did not become known; says what did, and what the brokers' last errors were.
-        BrokerError: the cluster refuses the topic.
-        ProducerClosedError: closed meanwhile.
     """
-    if not isinstance(topic, str) or not topic:
-        raise InvalidArgumentError(f"topic must be a non-empty str, not {topic!r}")
-    mistake = topic_mistake(topic)
-    if mistake is not None:
-        raise InvalidTopicError(mistake)
-    metadata = engine.metadata
-    now_ms = engine.clock.monotonic_ms()
-    metadata.add(topic, now_ms)
-    snapshot = metadata.snapshot
-    count = snapshot.partition_count(topic)
-    if count and (partition is None or partition < count):
-        return snapshot
-    with engine.call_times.timing("metadata-wait-time-ns-total"):
-        return _await(engine, topic, partition, now_ms)
 
+    def __init__(self, engine: ProducerEngine, topic: str, partition: int | None) -> None:
+        if not isinstance(topic, str) or not topic:
+            raise InvalidArgumentError(f"topic must be a non-empty str, not {topic!r}")
+        mistake = topic_mistake(topic)
+        if mistake is not None:
+            raise InvalidTopicError(mistake)
+        self._engine, self._topic, self._partition = engine, topic, partition
+        self._now_ms = engine.clock.monotonic_ms()
+        self._missing_since_ms: int | None = None
+        self._deadline_ms = self._now_ms + engine.config.max_block_ms
+        self.version = 0
 
-def _await(engine: ProducerEngine, topic: str, partition: int | None, now_ms: int) -> MetadataSnapshot:
-    metadata = engine.metadata
-    deadline_ms = now_ms + engine.config.max_block_ms
-    missing_since_ms: int | None = None
-    while True:
-        metadata.add(topic, now_ms)
-        snapshot = metadata.snapshot
+    @property
+    def left_ms(self) -> int:
+        """What is left of ``max_block_ms``, at the last step."""
+        return self._deadline_ms - self._now_ms
+
+    def known(self) -> MetadataSnapshot | None:
+        """A snapshot with the topic in it; ``None``: an update was requested."""
+        engine, topic = self._engine, self._topic
+        engine.metadata.add(topic, self._now_ms)
+        snapshot = engine.metadata.snapshot
         count = snapshot.partition_count(topic)
-        if count and (partition is None or partition < count):
+        if count and (self._partition is None or self._partition < count):
             return snapshot
-        version = metadata.request_update_for_topic(topic, f"a caller waits for topic {topic}")
+        self.version = engine.metadata.request_update_for_topic(topic, f"a caller waits for topic {topic}")
         engine.sender.wakeup()
-        try:
-            metadata.await_update(version, deadline_ms - now_ms)
-        except MetadataTimeoutError:
-            raise _timeout(engine, topic, partition) from None
-        metadata.maybe_throw_topic_error(topic)
-        now_ms = engine.clock.monotonic_ms()
-        error = metadata.topic_error(topic)
+        return None
+
+    def check_update(self) -> None:
+        """After an update.
+
+        Raises:
+            BrokerError: the cluster refuses the topic.
+        """
+        engine, topic = self._engine, self._topic
+        engine.metadata.maybe_throw_topic_error(topic)
+        self._now_ms = engine.clock.monotonic_ms()
+        error = engine.metadata.topic_error(topic)
         if error is None or error.code != UNKNOWN_TOPIC_OR_PARTITION_CODE:
-            missing_since_ms = None
-            continue
-        if missing_since_ms is None:
-            missing_since_ms = now_ms
-        if now_ms - missing_since_ms < _CREATION_MS:
-            continue
-        suffix = metadata.missing_topic_suffix(topic, now_ms)
+            self._missing_since_ms = None
+            return
+        if self._missing_since_ms is None:
+            self._missing_since_ms = self._now_ms
+        if self._now_ms - self._missing_since_ms < _CREATION_MS:
+            return
+        suffix = engine.metadata.missing_topic_suffix(topic, self._now_ms)
         if suffix is not None:
             _log.warning(
                 "Topic %r does not exist; waiting for it for up to max_block_ms=%d. Unless the brokers are"
@@ -94,8 +97,44 @@ def _await(engine: ProducerEngine, topic: str, partition: int | None, now_ms: in
                 extra={"client_id": engine.config.client_id, "topic": topic},
             )
 
+    def timeout_error(self) -> MetadataTimeoutError:
+        """The error when ``max_block_ms`` has passed."""
+        return timeout_error(self._engine, self._topic, self._partition)
 
-def _timeout(engine: ProducerEngine, topic: str, partition: int | None) -> MetadataTimeoutError:
+
+def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> MetadataSnapshot:
+    """Wait until a topic, and if given a partition of it, is known, for at most ``max_block_ms``.
+
+    Args:
+        engine: whose metadata.
+        topic, partition: what has to be known.
+
+    Returns:
+        A snapshot with the topic in it.
+
+    Raises:
+        InvalidArgumentError, InvalidTopicError: as ``TopicWait``.
+        MetadataTimeoutError: it did not become known; says what did, and what the brokers' last errors were.
+        BrokerError: the cluster refuses the topic.
+        ProducerClosedError: closed meanwhile.
+    """
+    wait = TopicWait(engine, topic, partition)
+    snapshot = wait.known()
+    if snapshot is not None:
+        return snapshot
+    with engine.call_times.timing("metadata-wait-time-ns-total"):
+        while snapshot is None:
+            try:
+                engine.metadata.await_update(wait.version, wait.left_ms)
+            except MetadataTimeoutError:
+                raise wait.timeout_error() from None
+            wait.check_update()
+            snapshot = wait.known()
+    return snapshot
+
+
+def timeout_error(engine: ProducerEngine, topic: str, partition: int | None) -> MetadataTimeoutError:
+    """What became known within ``max_block_ms``, and what did not."""
     snapshot = engine.metadata.snapshot
     count = snapshot.partition_count(topic)
     if count:

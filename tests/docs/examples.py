@@ -34,9 +34,6 @@ class Exemption(NamedTuple):
 #: The only place where an example can be exempted from running.
 NOT_RUN = (
     Exemption("README.md", "broker.example.com", "needs TLS; integration/test_kafka_tls.py runs it"),
-    Exemption(
-        "docs/guides/asyncio.md", "fastapi", "needs a web server; tests/examples runs such an application"
-    ),
     Exemption("docs/clusters/*", "", "need an account of the provider, or Kerberos"),
     Exemption("docs/security.md", "", "need certificates, credentials, a token endpoint or a proxy"),
     Exemption(

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import kproducer
-from kproducer import InvalidArgumentError, KafkaProducer, RecordMetadata
+from kproducer import AsyncKafkaProducer, InvalidArgumentError, KafkaProducer, RecordMetadata
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.cli.configuration import config as config_command
 from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
@@ -74,7 +74,7 @@ def methods_of_ours(page: str) -> Iterator[str]:
 def test_every_method_of_ours_exists(page: str) -> None:
     names = set(methods_of_ours(page))
     assert len(names) > 3
-    owners = (KafkaProducer, FutureRecordMetadata)
+    owners = (AsyncKafkaProducer, KafkaProducer, FutureRecordMetadata)
     assert [name for name in names if not any(hasattr(owner, name) for owner in owners)] == []
     fields = re.findall(r"`metadata\.(\w+)`", " ".join(row[1] for row in rows(page, "Methods")))
     assert [field for field in fields if field not in RecordMetadata._fields] == []

@@ -8,6 +8,7 @@ from itertools import repeat
 
 import kproducer
 from kproducer import (
+    AsyncKafkaProducer,
     FutureRecordMetadata,
     JsonSerializer,
     KafkaError,
@@ -74,6 +75,18 @@ def in_bulk(producer: KafkaProducer, rows: list[dict[str, int]]) -> list[int]:
         print(error.failures[0][1].outcome)
     offsets = [*result.offsets(), *result.partitions(), first.result().offset]
     return offsets + [future.result().offset for future in [*some, *as_completed(result)]] + [len(failed)]
+
+
+async def with_async_producer() -> list[RecordMetadata]:
+    async with AsyncKafkaProducer("localhost:9092", linger_ms=1) as async_producer:
+        one: RecordMetadata = await async_producer.send("t", "x", key=b"k")
+        future: FutureRecordMetadata = await async_producer.submit("t", b"x")
+        many: SendManyResult = await async_producer.send_many("t", ["x"])
+        task: asyncio.Future[RecordMetadata] = async_producer.send("t")
+        async with async_producer.transaction():
+            await async_producer.flush(1.5)
+        await many
+        return [one, await future, await task, *await asyncio.gather(async_producer.send("t"))]
 
 
 async def with_asyncio() -> list[RecordMetadata]:

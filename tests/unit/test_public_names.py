@@ -11,6 +11,7 @@ from kproducer.metrics.metric_table import METRICS
 PUBLIC_NAMES = [
     "METRICS",
     "AbortTransactionError",
+    "AsyncKafkaProducer",
     "AuthenticationError",
     "AuthorizationError",
     "BatchRejectedError",
@@ -19,6 +20,7 @@ PUBLIC_NAMES = [
     "BufferExhaustedError",
     "BuildInfo",
     "BytesSerializer",
+    "CancelledSend",
     "CloseTimeoutError",
     "ConfigError",
     "ConsumerGroupMetadata",
@@ -60,6 +62,7 @@ PUBLIC_NAMES = [
     "ResultTimeoutError",
     "RetriableError",
     "SchemaRegistryError",
+    "SendFuture",
     "SendManyError",
     "SendManyResult",
     "SerializationError",

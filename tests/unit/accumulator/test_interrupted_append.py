@@ -148,7 +148,8 @@ def test_a_wait_for_memory_that_is_interrupted_loses_none() -> None:
         got: list[bytearray] = []
         act = functools.partial(lambda pool, got: got.append(pool.allocate(40_000, 60_000)), pool, got)
         # Without what the lambda runs: returning memory has another end.
-        codes = {BufferPool.allocate.__code__, BufferPool._wait.__code__, BufferPool._take_locked.__code__}
+        steps = (BufferPool.allocate, BufferPool._wait, BufferPool._end_wait, BufferPool._take_locked)
+        codes = {step.__code__ for step in steps}
         interrupted = interrupt_after(number, codes, act, as_signals_do=True)
         for buffer in held + got:
             pool.deallocate(buffer)

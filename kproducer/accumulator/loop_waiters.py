@@ -1,0 +1,241 @@
+"""LoopWaiters: the records whose outcome one asyncio event loop awaits.
+
+A response completes batches on the I/O thread; the loop is woken once for all of them, and completes their
+waiters itself. Except for one listener per batch, everything here belongs to the thread of the loop, so it
+needs no lock. Imported when something is awaited, because it imports asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from kproducer.errors import KafkaError, Outcome
+from kproducer.runtime.loop_wakeup import LoopWakeup
+from kproducer.types import RecordMetadata
+
+if TYPE_CHECKING:
+    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+
+#: Waiters that are completed in one turn of the loop; the tasks that they resume run between two turns.
+_WAITERS_PER_TURN = 128
+
+
+class CancelledSend(str):
+    """What is known of a record whose ``send`` was cancelled: the argument of the ``CancelledError``.
+
+    A text, because libraries compare the text that they gave to ``Task.cancel``: it stays the same.
+
+    Attributes:
+        outcome: ``NOT_SENT``: the record was not accepted and will not be written. ``UNKNOWN``: it was
+            accepted, and is written unless it fails; ``record`` tells.
+        record: the record's future if it was accepted.
+    """
+
+    outcome: Outcome
+    record: FutureRecordMetadata | None
+
+    def __new__(cls, text: object, record: FutureRecordMetadata | None) -> CancelledSend:
+        """Called by the producer."""
+        if text is None:
+            text = "the record may be written" if record is not None else "the record was not sent"
+        made = super().__new__(cls, text)
+        made.record = record
+        made.outcome = Outcome.NOT_SENT if record is None else Outcome.UNKNOWN
+        return made
+
+    @classmethod
+    def of(cls, error: BaseException) -> CancelledSend | None:
+        """The report in a ``CancelledError``, or in an error that it caused, such as a ``TimeoutError``."""
+        seen: BaseException | None = error
+        for _ in range(20):
+            if seen is None:
+                return None
+            for argument in seen.args:
+                if isinstance(argument, cls):
+                    return argument
+            seen = seen.__cause__ or seen.__context__
+        return None
+
+
+class SendFuture(asyncio.Future[RecordMetadata]):
+    """The ``asyncio.Future`` of a record: await it, gather it, or give it to ``asyncio.create_task``.
+
+    Belongs to the event loop in which it was created. If it is cancelled, the ``CancelledError`` has a
+    ``CancelledSend``; a record that was accepted is delivered all the same.
+
+    Attributes:
+        record: the record's own future, which works in every thread and loop; ``None``: not accepted (yet).
+    """
+
+    record: FutureRecordMetadata | None = None
+    #: Called if it is cancelled before the record was accepted.
+    on_withdraw: Any = None
+    _steps: Generator[Any, None, RecordMetadata] | None = None
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Stop waiting: a record that was not accepted yet is not sent. ``False``: it is done already."""
+        if self.done():
+            return False
+        if self.record is None and self.on_withdraw is not None:
+            self.on_withdraw()
+        return super().cancel(CancelledSend(msg, self.record))
+
+    def complete(self, record: FutureRecordMetadata) -> None:
+        """Take over the outcome of a record that is done. This future is not."""
+        try:
+            metadata = record.result()
+        except KafkaError as error:
+            self.set_exception(error.with_traceback(None))
+        else:
+            self.set_result(metadata)
+
+    # asyncio.create_task() and TaskGroup.create_task() take coroutines only. With these methods, this is one.
+
+    def send(self, value: Any) -> Any:
+        """For tasks: the next step of awaiting this."""
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """For tasks: end awaiting with an error."""
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        """For tasks: end awaiting."""
+        if self._steps is not None:
+            self._steps.close()
+
+
+class _LastWaiter(SendFuture):
+    """Completed after the waiters of a batch that are there already."""
+
+    def complete(self, record: object) -> None:
+        self.set_result(None)  # type: ignore[arg-type]  # nobody reads it
+
+
+class LoopWaiters:
+    """Completes the waiters of one event loop. All methods but the listener: on the thread of the loop.
+
+    Args:
+        loop: the event loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.wakeup = LoopWakeup(loop)
+        self._loop = loop
+        #: The waiters of each batch that is not finished yet, in the order of their records.
+        self._by_result: dict[ProduceRequestResult, list[SendFuture]] = {}
+        #: Those of the last ``add``: most records are in the same batch as the one before.
+        self._last: ProduceRequestResult | None = None
+        self._last_waiters: list[SendFuture] = []
+        self._finished: deque[SendFuture] = deque()
+
+    def add(self, record: FutureRecordMetadata, waiter: SendFuture) -> None:
+        """Complete ``waiter`` when the record is delivered or has failed."""
+        waiter.record = record
+        result = record._batch_result
+        if result is self._last:
+            self._last_waiters.append(waiter)
+            return
+        if record.done():
+            waiter.complete(record)
+            return
+        if result.parts is not None:
+            result, _ = record._locate()
+        waiters = self._by_result.get(result)
+        if waiters is None:
+            waiters = []
+
+            def finished() -> None:
+                self.wakeup.post(lambda: self._finish(result))
+
+            if not result.add_listener(finished):
+                # Done or split in this moment.
+                self.add(record, waiter)
+                return
+            self._by_result[result] = waiters
+        waiters.append(waiter)
+        self._last, self._last_waiters = result, waiters
+
+    async def result_done(self, result: ProduceRequestResult) -> None:
+        """Wait until a batch is done or split, and the waiters of this loop that it has are completed."""
+        waiters = self._by_result.get(result)
+        if waiters is not None:
+            last = _LastWaiter(loop=self._loop)
+            waiters.append(last)
+            await last
+            return
+        is_over = self._loop.create_future()
+
+        def wake() -> None:
+            if not is_over.done():
+                is_over.set_result(None)
+
+        if result.add_listener(lambda: self.wakeup.post(wake)):
+            await is_over
+
+    async def caught_up(self) -> None:
+        """Wait until the waiters of the batches that are done are completed."""
+        for result in [each for each in self._by_result if each.done]:
+            await self.result_done(result)
+        while self._finished:
+            await asyncio.sleep(0)
+
+    def _finish(self, result: ProduceRequestResult) -> None:
+        """A batch is done, or was split into others."""
+        if self._last is result:
+            self._last = None
+        waiters = self._by_result.pop(result, [])
+        if result.parts is not None:
+            for waiter in waiters:
+                if waiter.done():
+                    continue
+                if waiter.record is None:
+                    waiter.complete(None)  # type: ignore[arg-type]  # a _LastWaiter
+                else:
+                    self.add(waiter.record, waiter)
+            return
+        is_busy = bool(self._finished)
+        self._finished.extend(waiters)
+        if not is_busy:
+            self._complete_some()
+
+    def _complete_some(self) -> None:
+        finished = self._finished
+        for _ in range(min(_WAITERS_PER_TURN, len(finished))):
+            waiter = finished.popleft()
+            if not waiter.done():
+                waiter.complete(waiter.record)  # type: ignore[arg-type]  # it has one since ``add``
+        if finished:
+            self._loop.call_soon(self._complete_some)
+
+
+class _ThisThread(threading.local):
+    #: Of the loop that this thread has run last.
+    waiters: LoopWaiters | None = None
+
+
+_this_thread = _ThisThread()
+
+
+def waiters_of(loop: asyncio.AbstractEventLoop) -> LoopWaiters:
+    """The waiters of the event loop that runs on this thread."""
+    waiters = _this_thread.waiters
+    if waiters is None or waiters.wakeup.loop is not loop:
+        waiters = _this_thread.waiters = LoopWaiters(loop)
+    return waiters
+
+
+def await_record(record: FutureRecordMetadata) -> Generator[Any, None, RecordMetadata]:
+    """See ``FutureRecordMetadata.__await__``."""
+    loop = asyncio.get_running_loop()
+    waiter = SendFuture(loop=loop)
+    waiters_of(loop).add(record, waiter)
+    return waiter.__await__()

@@ -1,0 +1,504 @@
+"""AsyncKafkaProducer: ``KafkaProducer`` for asyncio, which suspends tasks where that one blocks threads.
+
+It has a ``KafkaProducer``, so engine, settings, errors and batches are the same. Records take the same path:
+the compiled kernel first, then ``RecordSender``. Where the latter would have to wait, it raises
+``WouldWaitError`` here, and ``waiting_records`` keeps the record. Calls that take long by themselves
+(transactions, bulk calls, ``aclose``) run on a thread of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer.accumulator.loop_waiters import SendFuture, waiters_of
+from kproducer.accumulator.record_accumulator import flush_result
+from kproducer.aio.background_calls import BackgroundCalls
+from kproducer.aio.waiting_records import WaitingRecords
+from kproducer.bulk.send_many_result import SendManyResult
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors import (
+    FatalProducerError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+    ProducerClosedError,
+)
+from kproducer.errors.suggestions import keyword_hints
+from kproducer.kafka_producer import KafkaProducer
+from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
+from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from kproducer.config.producer_settings import ProducerSettings
+    from kproducer.engine.producer_health import ProducerHealth
+    from kproducer.metrics.metric_sample import MetricSample
+    from kproducer.transactions.transaction_arguments import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        PreparedTransaction,
+    )
+    from kproducer.types import TopicPartition
+
+_log = GuardedLogger(__name__)
+
+
+class AsyncKafkaProducer:
+    """Sends records to a Kafka cluster from asyncio, without blocking the event loop.
+
+    Args:
+        bootstrap_servers, settings: as for ``KafkaProducer``.
+
+    Raises:
+        ConfigError: as ``KafkaProducer``.
+
+    The constructor starts the producer and needs no event loop. One producer serves all event loops of a
+    process, also several at once or one after another, each on its own thread; records of one loop keep their
+    order. Interceptors, serializers and the partitioner run on the thread of the loop, once per record;
+    ``on_delivery`` runs on the I/O thread. Fork and interpreter exit: as for ``KafkaProducer``.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerSettings]
+    ) -> None:
+        self._start(KafkaProducer(bootstrap_servers, **settings))
+
+    @classmethod
+    def from_config(cls, settings: ProducerConfig | Mapping[str, Any] | str | os.PathLike[str]) -> Self:
+        """See ``KafkaProducer.from_config``."""
+        made = cls.__new__(cls)
+        made._start(KafkaProducer.from_config(settings))
+        return made
+
+    def _start(self, producer: KafkaProducer) -> None:
+        self._producer = producer
+        self._lifecycle = producer._lifecycle
+        self._record_sender = sender = producer._record_sender
+        #: Whether the compiled kernel may try each record as it is given.
+        self._tries_fast = sender.has_fast_path and not (sender.serializes_key or sender.serializes_value)
+        self._try_send = producer._fast_send.try_send
+        name = f"kproducer-call-{self.config.client_id}"
+        self._calls = BackgroundCalls(name)
+        #: By event loop; those of closed loops are removed when another loop comes.
+        self._by_loop: dict[asyncio.AbstractEventLoop, WaitingRecords] = {}
+        #: That of the loop that called last.
+        self._latest: WaitingRecords | None = None
+
+    # -- records ---------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: HeadersInput | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> SendFuture:
+        """Send one record: ``await send(...)`` returns when it is delivered.
+
+        The record is sent when ``send`` is called, in the order of the calls, and not only when the result is
+        awaited; or it then begins to wait for metadata or memory, for up to ``max_block_ms``. The result is
+        an ``asyncio.Future``, so ``asyncio.gather`` needs no task for it.
+
+        Args:
+            topic, value, key, headers, partition, timestamp_ms, on_delivery: as for ``KafkaProducer.send``.
+
+        Returns:
+            To be awaited: the ``RecordMetadata``. All errors are raised there.
+
+        Raises:
+            InvalidArgumentError, SerializationError, RecordTooLargeError, MetadataTimeoutError,
+                BufferExhaustedError, BrokerError, ProducerClosedError: not sent, as ``KafkaProducer.send``.
+            KafkaError: not delivered; ``error.outcome`` says what is known.
+            CancelledError: the task was cancelled. ``CancelledSend.of(error)`` says whether the record may be
+                written.
+            RuntimeError: called without a running event loop.
+        """
+        waiting = self._latest
+        loop = asyncio.get_running_loop()
+        if waiting is None or waiting.loop is not loop:
+            waiting = self._waiting_of(loop)
+        future = SendFuture(loop=loop)
+        if self._tries_fast and not waiting.count:
+            record = self._try_send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+            if record is not None:
+                waiting.waiters.add(record, future)
+                return future
+        waiting.accept(future, (topic, value, key, headers, partition, timestamp_ms, on_delivery), True)
+        return future
+
+    async def submit(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: HeadersInput | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> FutureRecordMetadata:
+        """Accept one record: returns at once, unless metadata or memory is missing.
+
+        Args:
+            topic, value, key, headers, partition, timestamp_ms, on_delivery: as for ``KafkaProducer.send``.
+
+        Returns:
+            The record's future: await it in any event loop, or ask it in any thread.
+
+        Raises:
+            InvalidArgumentError, SerializationError, RecordTooLargeError, MetadataTimeoutError,
+                BufferExhaustedError, BrokerError, ProducerClosedError: not sent, as ``KafkaProducer.send``.
+            CancelledError: see ``send``. Cancelled while it waits, the record is not sent.
+        """
+        waiting = self._latest
+        loop = asyncio.get_running_loop()
+        if waiting is None or waiting.loop is not loop:
+            waiting = self._waiting_of(loop)
+        if self._tries_fast and not waiting.count:
+            record: FutureRecordMetadata | None = self._try_send(
+                topic, value, key, headers, partition, timestamp_ms, on_delivery
+            )
+            if record is not None:
+                return record
+        future: Any = SendFuture(loop=loop)
+        waiting.accept(future, (topic, value, key, headers, partition, timestamp_ms, on_delivery), False)
+        accepted: FutureRecordMetadata = await future
+        return accepted
+
+    def _waiting_of(self, loop: asyncio.AbstractEventLoop) -> WaitingRecords:
+        waiting = self._by_loop.get(loop)
+        if waiting is None:
+            for other in list(self._by_loop):
+                if other.is_closed():
+                    self._by_loop.pop(other).abandon()
+            waiting = WaitingRecords(self._lifecycle, self._record_sender, waiters_of(loop))
+            self._by_loop[loop] = waiting
+        self._latest = waiting
+        return waiting
+
+    async def _until_accepted(self) -> None:
+        """Wait until the records that this loop has sent so far are accepted, or have failed."""
+        waiting = self._by_loop.get(asyncio.get_running_loop())
+        if waiting is not None and waiting.count:
+            await waiting.until_accepted()
+
+    @keyword_hints
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None = None,
+        headers: Iterable[HeadersInput | None] | None = None,
+        partitions: Iterable[int | None] | int | None = None,
+        timestamps_ms: Iterable[int | None] | int | None = None,
+    ) -> SendManyResult:
+        """Accept many records for one topic, on a thread, after the records that wait in this event loop.
+
+        Iterators and serializers run on that thread. A call that is cancelled after it has begun continues.
+
+        Args:
+            topic, values, keys, headers, partitions, timestamps_ms: as for ``KafkaProducer.send_many``.
+
+        Returns:
+            The outcome of every record; await it to wait for the delivery.
+
+        Raises:
+            KafkaError: as ``KafkaProducer.send_many``.
+        """
+        await self._until_accepted()
+        call = partial(self._producer.send_many, topic, values, keys, headers, partitions, timestamps_ms)
+        return await self._calls.run(call)
+
+    @keyword_hints
+    async def send_arrow(
+        self,
+        topic: str | None,
+        data: Any,
+        *,
+        value: str | None = None,
+        key: str | None = None,
+        headers: str | None = None,
+        partition: str | int | None = None,
+        timestamp: str | int | None = None,
+        topic_column: str | None = None,
+    ) -> SendManyResult:
+        """Accept the rows of Arrow data: see ``send_many`` here, and ``KafkaProducer.send_arrow``.
+
+        Raises:
+            KafkaError: as ``KafkaProducer.send_arrow``.
+        """
+        await self._until_accepted()
+        call = partial(
+            self._producer.send_arrow,
+            topic,
+            data,
+            value=value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+            topic_column=topic_column,
+        )
+        return await self._calls.run(call)
+
+    @keyword_hints
+    async def flush(self, timeout: float | None = None) -> FlushResult:
+        """Wait until the outcome of everything sent before this call is known, without linger.
+
+        Includes records of this event loop that still wait to be accepted. Failures are not raised here.
+
+        Args:
+            timeout: seconds; ``None`` waits as long as ``max_block_ms`` and ``delivery_timeout_ms`` allow.
+
+        Returns:
+            As ``KafkaProducer.flush``.
+
+        Raises:
+            KafkaTimeoutError: not done within ``timeout``; the records may still be delivered.
+            InvalidArgumentError: ``timeout`` is not a number.
+            ProducerClosedError: the producer is closed, or its I/O thread has ended.
+        """
+        timeout_s = checked_timeout_s("flush", timeout)
+        engine = self._lifecycle.running_engine()
+        with engine.flushing():
+            try:
+                return await asyncio.wait_for(self._flushed(), timeout_s)
+            except asyncio.TimeoutError:
+                raise engine.unfinished_flush(timeout) from None
+
+    async def _flushed(self) -> FlushResult:
+        loop = asyncio.get_running_loop()
+        await self._until_accepted()
+        engine = self._lifecycle.running_engine()
+        # The batches that were begun meanwhile must not linger either.
+        engine.sender.wakeup()
+        waiters = waiters_of(loop)
+        batches = engine.accumulator.batches_to_flush()
+        results = [batch.result for batch in batches]
+        for result in results:
+            await waiters.result_done(result)
+            if result.parts is not None:
+                results.extend(result.parts[1])
+        await waiters.caught_up()
+        return flush_result(batches, results)
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic, by number; waits for metadata up to ``max_block_ms``.
+
+        Raises:
+            MetadataTimeoutError, BrokerError, InvalidArgumentError, ProducerClosedError: as ``send`` does.
+        """
+        engine = self._lifecycle.running_engine()
+        if isinstance(topic, str) and engine.metadata.snapshot.partition_count(topic):
+            return self._producer.partitions_for(topic)
+        return await self._calls.run(self._producer.partitions_for, topic, waits=False)
+
+    async def has_brokers(self) -> bool:
+        """Whether a broker has answered; waits for it for up to ``max_block_ms``.
+
+        Raises:
+            KafkaError: the credentials were refused, or the brokers are too old.
+            ProducerClosedError: the producer is closed.
+        """
+        return await self._calls.run(self._await_brokers, waits=False)
+
+    def _await_brokers(self) -> bool:
+        engine = self._lifecycle.running_engine()
+        deadline_ms = engine.clock.monotonic_ms() + engine.config.max_block_ms
+        while engine.metadata.snapshot.is_bootstrap:
+            version = engine.metadata.request_update("a caller waits for a broker")
+            engine.sender.wakeup()
+            try:
+                engine.metadata.await_update(version, deadline_ms - engine.clock.monotonic_ms())
+            except MetadataTimeoutError:
+                return False
+        return True
+
+    async def list_topics(self, topic: str | None = None, timeout: float | None = None) -> ClusterMetadata:
+        """See ``KafkaProducer.list_topics``."""
+        return await self._calls.run(self._producer.list_topics, topic, timeout, waits=False)
+
+    async def purge(self, in_queue: bool = True, in_flight: bool = True) -> int:
+        """See ``KafkaProducer.purge``. Records that still wait in an event loop are not given up."""
+        return await self._calls.run(self._producer.purge, in_queue, in_flight, waits=False)
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """See ``KafkaProducer.metrics``."""
+        return self._producer.metrics()
+
+    def metric_samples(self) -> list[MetricSample]:
+        """See ``KafkaProducer.metric_samples``."""
+        return self._producer.metric_samples()
+
+    def health(self) -> ProducerHealth:
+        """See ``KafkaProducer.health``."""
+        return self._producer.health()
+
+    # -- transactions ----------------------------------------------------------------------------------
+    # Each call waits on a thread, one after another. A call that is cancelled before its turn does nothing;
+    # afterwards it continues, as one that times out does, and the same call made again waits for it.
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """See ``KafkaProducer.init_transactions``."""
+        await self._calls.run(self._producer.init_transactions, timeout)
+
+    def begin_transaction(self) -> None:
+        """See ``KafkaProducer.begin_transaction``. It does not wait, so it is not awaited."""
+        self._producer.begin_transaction()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata,
+        timeout: float | None = None,
+    ) -> None:
+        """See ``KafkaProducer.send_offsets_to_transaction``."""
+        await self._calls.run(self._producer.send_offsets_to_transaction, offsets, group_metadata, timeout)
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """See ``KafkaProducer.commit_transaction``. Waits for records of this loop that still wait."""
+        await self._until_accepted()
+        await self._calls.run(self._producer.commit_transaction, timeout)
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """See ``KafkaProducer.abort_transaction``. Records of this loop that wait to be accepted fail."""
+        self._refuse_waiting()
+        await self._calls.run(self._producer.abort_transaction, timeout, always=True)
+
+    def _refuse_waiting(self) -> None:
+        waiting = self._by_loop.get(asyncio.get_running_loop())
+        if waiting is not None:
+            waiting.refuse_all(
+                IllegalStateError("the transaction was aborted before the record was accepted")
+            )
+
+    async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
+        """See ``KafkaProducer.prepare``."""
+        await self._until_accepted()
+        return await self._calls.run(self._producer.prepare, timeout)
+
+    async def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """See ``KafkaProducer.commit_prepared``."""
+        await self._calls.run(self._producer.commit_prepared, prepared, timeout)
+
+    async def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
+        """See ``KafkaProducer.abort_prepared``."""
+        await self._calls.run(self._producer.abort_prepared, prepared, timeout)
+
+    def change_transactional_id(self, transactional_id: str) -> None:
+        """See ``KafkaProducer.change_transactional_id``."""
+        self._producer.change_transactional_id(transactional_id)
+
+    def transaction(self) -> AsyncTransaction:
+        """Begin a transaction for an ``async with`` block: commit at its end, or abort if it raises.
+
+        Raises the error that caused the abort; if the abort itself fails, the log has a warning. After a
+        KafkaTimeoutError or a cancellation of the commit nothing is aborted: the commit continues, and
+        ``commit_transaction`` waits for it.
+        """
+        return AsyncTransaction(self)
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    @keyword_hints
+    async def aclose(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, then stop. May be repeated, and called in any event loop.
+
+        Records of this event loop that wait to be accepted are waited for; what still waits at the timeout,
+        or in another loop, fails with ProducerClosedError. If this is cancelled, the producer closes all the
+        same, in the background.
+
+        Args:
+            timeout: seconds; ``None`` waits until every record is delivered or has failed, which takes at
+                most about ``max_block_ms`` and ``delivery_timeout_ms``; 0 gives up unacknowledged records at
+                once.
+
+        Raises:
+            CloseTimeoutError, InvalidArgumentError: as ``KafkaProducer.close``.
+        """
+        timeout_s = checked_timeout_s("aclose", timeout)
+        started_ms = self._lifecycle.clock.monotonic_ms()
+        try:
+            if timeout_s != 0:
+                await asyncio.wait_for(self._until_accepted(), timeout_s)
+        except asyncio.TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            self._calls.begin(self._producer.close, timeout)
+            raise
+        if timeout_s:
+            # Not 0, with which nothing is raised.
+            timeout = max(timeout_s - (self._lifecycle.clock.monotonic_ms() - started_ms) / 1000, 0.001)
+        await self._calls.run(self._producer.close, timeout, waits=False, always=True)
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The settings in force."""
+        return self._producer.config
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.aclose()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "an AsyncKafkaProducer cannot be pickled: it has a thread and sockets. Send its settings instead,"
+            " and make a producer where it is needed"
+        )
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_producer"):  # the constructor has failed
+            return super().__repr__()
+        return repr(self._producer).replace("KafkaProducer", type(self).__name__, 1)
+
+
+class AsyncTransaction:
+    """The block of ``AsyncKafkaProducer.transaction``."""
+
+    def __init__(self, producer: AsyncKafkaProducer) -> None:
+        self._producer = producer
+
+    async def __aenter__(self) -> None:
+        self._producer.begin_transaction()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
+    ) -> None:
+        if error is not None:
+            await self._abort_after(error)
+            return
+        try:
+            await self._producer.commit_transaction()
+        except (FatalProducerError, KafkaTimeoutError, asyncio.CancelledError):
+            # Nothing can be aborted, or the commit continues.
+            raise
+        except BaseException as failure:
+            await self._abort_after(failure)
+            raise
+
+    async def _abort_after(self, error: BaseException) -> None:
+        """Abort without hiding the error that is the reason for it."""
+        try:
+            await self._producer.abort_transaction()
+        except (FatalProducerError, IllegalStateError, ProducerClosedError):
+            # The producer has failed or was closed, or the block has ended the transaction itself.
+            pass
+        except KafkaError as failure:
+            _log.warning(
+                "Producer %s: the transaction was not aborted yet after %s: %s",
+                self._producer.config.transactional_id,
+                type(error).__name__,
+                failure,
+            )

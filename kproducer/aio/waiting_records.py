@@ -1,0 +1,449 @@
+"""WaitingRecords: the records of one event loop that cannot be accepted at once, in the order of their sends.
+
+Two things may be missing. Memory: then a record, and all later ones of this loop, wait in ``_line``; the head
+has a place among the threads that wait for memory in the same pool. Metadata: then a record waits at the gate
+of its topic (or of its partition), which holds back later records for it and no others. When the gate opens,
+its records go to their places in the line, in front of later ones.
+
+Everything here belongs to the thread of the loop. Other threads only post wake-ups. Interceptors, serializers
+and partitioner run when it is a record's turn, once, in the context of its caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer.errors import BufferExhaustedError, KafkaError, MetadataTimeoutError, Outcome
+from kproducer.errors.internal_errors import MemoryNeededError, TopicNeededError
+from kproducer.sending.topic_wait import TopicWait
+
+if TYPE_CHECKING:
+    from kproducer.accumulator.buffer_pool import Grant
+    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+    from kproducer.engine.engine_lifecycle import EngineLifecycle
+    from kproducer.engine.producer_engine import ProducerEngine
+    from kproducer.sending.record_sender import RecordSender
+
+#: Records that are accepted in one turn of the loop; between two turns, the application's tasks run.
+_RECORDS_PER_TURN = 128
+
+#: What ``RecordSender.send`` takes before ``is_serialized``.
+Arguments = tuple[Any, Any, Any, Any, Any, Any, Any]
+
+
+class _Waiting:
+    """One record that was not accepted yet.
+
+    Attributes:
+        number: grows with each send.
+        future: the caller's.
+        awaits_delivery: it is completed when the record is delivered, and not when it is accepted.
+        attempt: tries to send, with the topics that are held back; raises ``WouldWaitError``.
+        engine: that of the last attempt.
+        memory, grant, is_granted: what it needs, its place in the pool's queue, and whether to collect.
+        gate: where it waits for metadata.
+        on_failure: what an attempt has left to do if the record is not sent.
+        was_tried: its interceptors have seen it.
+    """
+
+    __slots__ = (
+        "attempt", "awaits_delivery", "context", "engine", "future", "gate", "grant", "is_granted", "memory",
+        "number", "on_failure", "on_settled", "started_ms", "timer", "was_tried",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: int, future: SendFuture, awaits_delivery: bool, attempt: Callable[..., Any]
+    ) -> None:
+        self.number = number
+        self.future = future
+        self.awaits_delivery = awaits_delivery
+        self.attempt = attempt
+        self.context: contextvars.Context | None = None
+        self.engine: ProducerEngine | None = None
+        self.memory: MemoryNeededError | None = None
+        self.grant: Grant | None = None
+        self.is_granted = False
+        self.gate: _Gate | None = None
+        self.on_failure: list[Callable[[BaseException], object]] = []
+        #: Called when it waits no more.
+        self.on_settled: list[Callable[[], object]] = []
+        self.was_tried = False
+        self.started_ms = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class _Gate:
+    """The records that wait for one topic, or for one partition of it."""
+
+    def __init__(self, engine: ProducerEngine, topic: str, partition: int | None) -> None:
+        self.engine = engine
+        self.wait = TopicWait(engine, topic, partition)
+        self.fatal_count = 0
+        self.members: deque[_Waiting] = deque()
+
+    def is_open(self) -> bool:
+        """Whether the topic is known. Otherwise an update was requested. Raises what ``await_topic`` does."""
+        if self.wait.known() is not None:
+            return True
+        self.fatal_count = self.engine.metadata.begin_wait()
+        return False
+
+    def is_open_now(self) -> bool:
+        """``is_open``, after the metadata has changed."""
+        if not self.engine.metadata.has_update(self.wait.version, self.fatal_count):
+            return False
+        self.wait.check_update()
+        return self.is_open()
+
+
+class WaitingRecords:
+    """Accepts records without blocking. See above.
+
+    Args:
+        lifecycle, sender: of the producer.
+        waiters: of the event loop.
+
+    Attributes:
+        count: records that wait now. While it is 0, a record may be sent past this object.
+        waiters: as given.
+    """
+
+    def __init__(self, lifecycle: EngineLifecycle, sender: RecordSender, waiters: LoopWaiters) -> None:
+        self._lifecycle = lifecycle
+        self._sender = sender
+        self.waiters = waiters
+        self.loop = waiters.wakeup.loop
+        self.count = 0
+        self._send_count = 0
+        #: May contain records whose future is done: they are skipped.
+        self._line: deque[_Waiting] = deque()
+        self._gates: dict[object, _Gate] = {}
+        self._is_pumping = False
+        #: Whether ``_pump`` is scheduled.
+        self._will_pump = False
+        self._engine_listened_to: ProducerEngine | None = None
+
+    def accept(self, future: SendFuture, arguments: Arguments, awaits_delivery: bool) -> None:
+        """Accept a record now, or as soon as that is possible. Errors are those of ``future``."""
+        self._send_count += 1
+        attempt = partial(self._sender.send, *arguments, False, False)
+        waiting = _Waiting(self._send_count, future, awaits_delivery, attempt)
+        if not self._line and self._try(waiting):
+            return
+        waiting.started_ms = waiting.started_ms or self._lifecycle.clock.monotonic_ms()
+        self._keep(waiting)
+        self._line.append(waiting)
+        self._pump()
+
+    def futures(self) -> list[SendFuture]:
+        """The futures of the records that wait."""
+        return [each.future for each in self._all() if not each.future.done()]
+
+    def _all(self) -> list[_Waiting]:
+        return [*self._line, *(each for gate in self._gates.values() for each in gate.members)]
+
+    async def until_accepted(self) -> None:
+        """Wait until every record that waits now is accepted or has failed."""
+        left = [each for each in self._all() if not each.future.done()]
+        if not left:
+            return
+        all_settled = self.loop.create_future()
+        count = len(left)
+
+        def settled() -> None:
+            nonlocal count
+            count -= 1
+            if not count and not all_settled.done():
+                all_settled.set_result(None)
+
+        for waiting in left:
+            waiting.on_settled.append(settled)
+        await all_settled
+
+    def refuse_all(self, error: KafkaError) -> None:
+        """Fail every record that waits."""
+        for future in self.futures():
+            if future.on_withdraw is not None:
+                future.on_withdraw(error.copy().with_outcome(Outcome.NOT_SENT))
+
+    def abandon(self) -> None:
+        """The loop was closed: return what is reserved for it."""
+        for waiting in self._all():
+            self._release(waiting)
+        self._line.clear()
+        self._gates.clear()
+        self._listen_to(None)
+
+    # -- one record ------------------------------------------------------------------------------------
+
+    def _keep(self, waiting: _Waiting) -> None:
+        """The record begins to wait."""
+        if waiting.timer is not None:
+            return
+        waiting.context = contextvars.copy_context()
+        left_ms = (
+            waiting.started_ms + self._lifecycle.config.max_block_ms - self._lifecycle.clock.monotonic_ms()
+        )
+        waiting.timer = self.loop.call_later(max(left_ms, 0) / 1000, self._expire, waiting)
+        waiting.future.on_withdraw = partial(self._withdraw, waiting)
+        self.count += 1
+
+    def _forget(self, waiting: _Waiting) -> None:
+        """The record waits no more."""
+        if waiting.timer is None:
+            return
+        waiting.timer.cancel()
+        waiting.timer = None
+        waiting.future.on_withdraw = None
+        self._release(waiting)
+        gate = waiting.gate
+        if gate is not None:
+            waiting.gate = None
+            while gate.members and gate.members[0].future.done():
+                gate.members.popleft()
+        self.count -= 1
+        if not self.count:
+            self._line.clear()
+            self._gates.clear()
+            self._listen_to(None)
+        for settled in waiting.on_settled:
+            settled()
+
+    def _release(self, waiting: _Waiting) -> None:
+        grant, waiting.grant = waiting.grant, None
+        if grant is not None and waiting.engine is not None:
+            waiting.engine.pool.withdraw(grant)
+
+    def _try(self, waiting: _Waiting) -> bool:
+        """Try to accept the record. ``False``: it needs memory, and has to be the head of the line."""
+        try:
+            engine = waiting.engine = self._lifecycle.running_engine()
+            if waiting.memory is not None and waiting.grant is not None:
+                grant, waiting.grant = waiting.grant, None
+                record, wakes_sender = engine.accumulator.resume(waiting.memory, engine.pool.collect(grant))
+                if wakes_sender:
+                    engine.sender.wakeup()
+            elif waiting.context is not None:
+                record = waiting.context.run(waiting.attempt, self._gates)
+            else:
+                record = waiting.attempt(self._gates)
+        except TopicNeededError as needed:
+            self._note(waiting, needed)
+            self._wait_for_topic(waiting, needed)
+        except MemoryNeededError as needed:
+            self._note(waiting, needed)
+            waiting.memory = needed
+            return False
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._fail(waiting, error)
+            raise
+        except BaseException as error:
+            self._fail(waiting, error)
+        else:
+            self._accepted(waiting, record)
+        return True
+
+    def _note(self, waiting: _Waiting, needed: TopicNeededError | MemoryNeededError) -> None:
+        waiting.was_tried = True
+        waiting.started_ms = waiting.started_ms or self._lifecycle.clock.monotonic_ms()
+        waiting.on_failure += needed.on_failure
+        if isinstance(needed, TopicNeededError):
+            waiting.attempt = needed.resume
+
+    def _accepted(self, waiting: _Waiting, record: FutureRecordMetadata) -> None:
+        future = waiting.future
+        self._forget(waiting)
+        if future.done():
+            # Cancelled by an interceptor or serializer of its own.
+            future.record = record
+        elif waiting.awaits_delivery:
+            self.waiters.add(record, future)
+        else:
+            future.record = record
+            # submit() returns the record's future, which has another type than the result of send().
+            future.set_result(record)  # type: ignore[arg-type]
+
+    def _fail(self, waiting: _Waiting, error: BaseException) -> None:
+        """The record is not sent."""
+        future = waiting.future
+        waits = waiting.timer is not None
+        self._forget(waiting)
+        if isinstance(error, KafkaError) and error.outcome is None:
+            error.outcome = Outcome.NOT_SENT
+        if not future.done():
+            future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+        on_failure, waiting.on_failure = waiting.on_failure, []
+        for note in on_failure:
+            note(error)
+        if waits and not waiting.was_tried:
+            self._sender.note_refusal(error)
+
+    def _withdraw(self, waiting: _Waiting, error: KafkaError | None = None) -> None:
+        """The record is given up, with an error or because its future is cancelled."""
+        if error is None:
+            was_cancelled = KafkaError("the send was cancelled before the record was accepted")
+            waiting.future.on_withdraw = None
+            waiting.future = SendFuture(loop=self.loop)
+            self._fail(waiting, was_cancelled.with_outcome(Outcome.NOT_SENT))
+            waiting.future.exception()  # so that asyncio does not report it as never retrieved
+        else:
+            self._fail(waiting, error)
+        self._pump_soon()
+
+    def _expire(self, waiting: _Waiting) -> None:
+        """``max_block_ms`` has passed."""
+        engine = waiting.engine or self._lifecycle.last_engine
+        gate = waiting.gate
+        error: BaseException
+        if waiting.grant is not None and waiting.grant.is_complete:
+            self._granted(waiting)  # in the last moment
+            return
+        if gate is not None:
+            error = gate.wait.timeout_error()
+        elif waiting.grant is not None and engine is not None:
+            grant, waiting.grant = waiting.grant, None
+            try:
+                engine.pool.withdraw_expired(grant)
+            except KafkaError as exhausted:
+                error = exhausted
+        else:
+            error = self._exhausted(waiting, engine)
+        self._fail(waiting, error)
+        self._pump_soon()
+
+    def _exhausted(self, waiting: _Waiting, engine: ProducerEngine | None) -> KafkaError:
+        waited_ms = self._lifecycle.clock.monotonic_ms() - waiting.started_ms
+        if engine is None:
+            return MetadataTimeoutError(f"the record was not accepted within {waited_ms} ms")
+        return BufferExhaustedError(
+            f"could not allocate buffer memory within max_block_ms (waited {waited_ms} ms):"
+            f" {engine.pool.available_bytes} of buffer_memory={engine.pool.total_bytes} bytes free,"
+            f" {self.count - 1} other records waiting; records are produced faster than the brokers accept"
+            " them"
+        )
+
+    # -- memory ----------------------------------------------------------------------------------------
+
+    def _pump_soon(self) -> None:
+        if self._line and not self._will_pump:
+            self._will_pump = True
+            self.loop.call_soon(self._pump_later)
+
+    def _pump_later(self) -> None:
+        self._will_pump = False
+        self._pump()
+
+    def _pump(self) -> None:
+        """Accept records from the head of the line on, until one has to wait."""
+        if self._is_pumping:  # an interceptor or serializer has sent a record
+            return
+        self._is_pumping = True
+        line = self._line
+        try:
+            for _ in range(_RECORDS_PER_TURN):
+                while line and line[0].future.done():
+                    line.popleft()
+                if not line:
+                    return
+                head = line[0]
+                if head.grant is not None and not head.is_granted:
+                    return
+                needs_memory = head.memory is not None and head.grant is None
+                if (needs_memory or not self._try(head)) and not self._request_memory(head):
+                    return
+                if line and line[0] is head:
+                    line.popleft()
+        finally:
+            self._is_pumping = False
+        self._pump_soon()
+
+    def _request_memory(self, head: _Waiting) -> bool:
+        """Take a place in the pool's queue. ``True``: that failed, and so has the record."""
+        engine, memory = head.engine, head.memory
+        assert engine is not None
+        assert memory is not None
+        head.is_granted = False
+        try:
+            head.grant = engine.pool.request(
+                memory.size_bytes, lambda: self.waiters.wakeup.post(partial(self._granted, head))
+            )
+        except KafkaError as error:
+            self._fail(head, error)
+            return True
+        return False
+
+    def _granted(self, waiting: _Waiting) -> None:
+        waiting.is_granted = True
+        self._pump()
+
+    # -- metadata --------------------------------------------------------------------------------------
+
+    def _wait_for_topic(self, waiting: _Waiting, needed: TopicNeededError) -> None:
+        engine, topic = waiting.engine, needed.topic
+        assert engine is not None
+        try:
+            key: object = topic
+            if topic not in self._gates and engine.metadata.snapshot.partition_count(topic):
+                key = topic, needed.partition
+            gate = self._gates.get(key)
+            if gate is None:
+                self._listen_to(engine)
+                gate = _Gate(engine, topic, needed.partition if key is not topic else None)
+                gate.is_open()
+                self._gates[key] = gate
+        except BaseException as error:
+            self._fail(waiting, error)
+            return
+        gate.members.append(waiting)
+        waiting.gate = gate
+        self._keep(waiting)
+        # It may have become known before anybody listened.
+        if gate.members[0] is waiting and gate.wait.known() is not None:
+            self.waiters.wakeup.post(self._metadata_changed)
+
+    def _listen_to(self, engine: ProducerEngine | None) -> None:
+        before, self._engine_listened_to = self._engine_listened_to, engine
+        if before is engine:
+            return
+        if before is not None:
+            before.metadata.remove_listener(self._on_metadata)
+        if engine is not None:
+            engine.metadata.add_listener(self._on_metadata)
+
+    def _on_metadata(self) -> None:
+        """On any thread."""
+        self.waiters.wakeup.post(self._metadata_changed)
+
+    def _metadata_changed(self) -> None:
+        for key, gate in list(self._gates.items()):
+            try:
+                if not (gate.is_open_now() or gate.wait.known() is not None):
+                    continue
+            except BaseException as error:
+                self._close_gate(key, gate, error)
+                continue
+            self._gates.pop(key, None)
+            self._put_in_line([each for each in gate.members if not each.future.done()])
+        self._pump()
+
+    def _put_in_line(self, released: list[_Waiting]) -> None:
+        """In the order of the sends, but not in front of a head that has asked for memory."""
+        for waiting in released:
+            waiting.gate = None
+        line = self._line
+        head = [line.popleft()] if line and line[0].memory is not None else []
+        in_order = sorted([*line, *released], key=lambda each: each.number)
+        line.clear()
+        line.extend(head + in_order)
+
+    def _close_gate(self, key: object, gate: _Gate, error: BaseException) -> None:
+        self._gates.pop(key, None)
+        for waiting in list(gate.members):
+            if not waiting.future.done():
+                self._fail(waiting, error.copy() if isinstance(error, KafkaError) else error)

@@ -1,0 +1,375 @@
+"""AIOKafkaProducer: aiokafka's producer on top of ``AsyncKafkaProducer``.
+
+Arguments, defaults, return values and errors are those of aiokafka 0.14; what cannot be done here raises.
+Source: the API reference of aiokafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kproducer.accumulator.loop_waiters import SendFuture, waiters_of
+from kproducer.aio.async_kafka_producer import AsyncKafkaProducer
+from kproducer.compat.aiokafka.errors import (
+    IllegalOperation,
+    KafkaConnectionError,
+    ProducerClosed,
+    aiokafka_errors,
+    as_aiokafka,
+)
+from kproducer.compat.aiokafka.record_metadata import RecordMetadata
+from kproducer.types import TopicPartition
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+
+_UNSET: Any = object()
+_numbers = itertools.count(1)
+
+
+class AIOKafkaProducer:
+    """aiokafka's producer. See docs/migration/aiokafka.md for the few differences.
+
+    Args:
+        loop: deprecated, as in aiokafka; the running event loop or ``None``.
+        bootstrap_servers, client_id, metadata_max_age_ms, request_timeout_ms, acks, key_serializer,
+            value_serializer, compression_type, max_batch_size, partitioner, max_request_size, linger_ms,
+            retry_backoff_ms, security_protocol, ssl_context, connections_max_idle_ms, enable_idempotence,
+            transactional_id, transaction_timeout_ms, sasl_mechanism, sasl_plain_password,
+            sasl_plain_username, sasl_kerberos_service_name, sasl_kerberos_domain_name: as in aiokafka.
+        api_version: ignored with a DeprecationWarning, as in aiokafka.
+        sasl_oauth_token_provider: not supported.
+
+    Raises:
+        ValueError: a setting is not valid.
+        NotImplementedError: ``sasl_oauth_token_provider`` is given.
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        bootstrap_servers: str | Iterable[str] = "localhost",
+        client_id: str | None = None,
+        metadata_max_age_ms: int = 300_000,
+        request_timeout_ms: int = 40_000,
+        api_version: Any = None,
+        acks: Any = _UNSET,
+        key_serializer: Callable[[Any], bytes | None] | None = None,
+        value_serializer: Callable[[Any], bytes | None] | None = None,
+        compression_type: str | None = None,
+        max_batch_size: int = 16_384,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None,
+        max_request_size: int = 1_048_576,
+        linger_ms: int = 0,
+        retry_backoff_ms: int = 100,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: Any = None,
+        connections_max_idle_ms: int = 540_000,
+        enable_idempotence: bool = False,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        sasl_mechanism: str = "PLAIN",
+        sasl_plain_password: str | None = None,
+        sasl_plain_username: str | None = None,
+        sasl_kerberos_service_name: str = "kafka",
+        sasl_kerberos_domain_name: str | None = None,
+        sasl_oauth_token_provider: Any = None,
+    ) -> None:
+        self._producer: AsyncKafkaProducer | None = None
+        self._closed = False
+        for name, value in (("loop", loop), ("api_version", api_version)):
+            if value is not None:
+                warnings.warn(f"The {name} parameter is deprecated", DeprecationWarning, stacklevel=2)
+        self._loop = asyncio.get_running_loop()
+        if loop is not None and loop is not self._loop:
+            raise ValueError("loop must be the running event loop; leave it out")
+        if sasl_oauth_token_provider is not None:
+            raise NotImplementedError(
+                "sasl_oauth_token_provider: aiokafka's tokens have no expiry, which kproducer needs. Use"
+                " kproducer.AsyncKafkaProducer with a provider that returns (token, expiry)"
+            )
+        if acks not in (0, 1, -1, "all", _UNSET):
+            raise ValueError("Invalid ACKS parameter")
+        if compression_type not in ("gzip", "snappy", "lz4", "zstd", None):
+            raise ValueError("Invalid compression type!")
+        is_idempotent = enable_idempotence or transactional_id is not None
+        if is_idempotent and acks not in (-1, "all", _UNSET):
+            raise ValueError(f"acks={acks} not supported if enable_idempotence=True")
+        if acks is _UNSET:
+            acks = -1 if is_idempotent else 1
+        self._acks = -1 if acks == "all" else acks
+        self._key_serializer, self._value_serializer = key_serializer, value_serializer
+        self._transactional_id = transactional_id
+        self._settings: dict[str, Any] = {
+            "bootstrap_servers": _with_ports(bootstrap_servers),
+            "client_id": client_id or f"aiokafka-producer-{next(_numbers)}",
+            "metadata_max_age_ms": metadata_max_age_ms,
+            "request_timeout_ms": request_timeout_ms,
+            "delivery_timeout_ms": request_timeout_ms + linger_ms,
+            "max_block_ms": request_timeout_ms,
+            "acks": self._acks,
+            "compression_type": compression_type,
+            "batch_size": max_batch_size,
+            "partitioner": None if partitioner is None else _Partitioner(partitioner),
+            "max_request_size": max_request_size,
+            "linger_ms": linger_ms,
+            "retry_backoff_ms": retry_backoff_ms,
+            "retry_backoff_max_ms": max(retry_backoff_ms, 1000),
+            "security_protocol": security_protocol,
+            "ssl_context": ssl_context,
+            "connections_max_idle_ms": connections_max_idle_ms,
+            "enable_idempotence": is_idempotent,
+        }
+        if transactional_id is not None:
+            self._settings |= {
+                "transactional_id": transactional_id,
+                "transaction_timeout_ms": transaction_timeout_ms,
+            }
+        if security_protocol.startswith("SASL"):
+            sasl = {
+                "sasl_mechanism": sasl_mechanism,
+                "sasl_plain_username": sasl_plain_username,
+                "sasl_plain_password": sasl_plain_password,
+            }
+            if sasl_mechanism == "GSSAPI":
+                sasl = {
+                    "sasl_mechanism": sasl_mechanism,
+                    "sasl_kerberos_service_name": sasl_kerberos_service_name,
+                    "sasl_kerberos_domain_name": sasl_kerberos_domain_name,
+                }
+            self._settings |= {name: value for name, value in sasl.items() if value is not None}
+
+    # -- start and stop --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect, and get a producer id if there is a ``transactional_id``.
+
+        Raises:
+            KafkaConnectionError: no broker answered within ``request_timeout_ms``.
+            KafkaError, ValueError: credentials or settings are refused.
+        """
+        if self._producer is not None:
+            return
+        producer = AsyncKafkaProducer(**self._settings)
+        try:
+            with aiokafka_errors():
+                if not await producer.has_brokers():
+                    raise KafkaConnectionError(
+                        f"Unable to bootstrap from {self._settings['bootstrap_servers']}"
+                    )
+                if self._transactional_id is not None:
+                    await producer.init_transactions()
+        except BaseException:
+            await producer.aclose(0)
+            raise
+        self._producer = producer
+
+    async def stop(self) -> None:
+        """Deliver what was sent, then close. May be repeated."""
+        self._closed = True
+        if self._producer is not None:
+            await self._producer.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.stop()
+
+    def _started(self) -> AsyncKafkaProducer:
+        if self._closed:
+            raise ProducerClosed
+        if self._producer is None:
+            raise IllegalOperation("call start() first, or use the producer in an async with block")
+        return self._producer
+
+    # -- records ---------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Iterable[tuple[str, bytes]] | None = None,
+    ) -> asyncio.Future[Any]:
+        """Accept one record; waits for metadata and memory for up to ``request_timeout_ms``.
+
+        Returns:
+            The future of the delivery: a ``RecordMetadata``, or ``None`` with ``acks=0``.
+
+        Raises:
+            AssertionError: key and value are both ``None``, or the partition does not exist.
+            TypeError: without a serializer, key or value is not bytes.
+            KafkaTimeoutError, UnknownTopicOrPartitionError, MessageSizeTooLargeError, ProducerClosed,
+                IllegalOperation: not sent.
+        """
+        producer = self._started()
+        if value is None and key is None:
+            raise AssertionError("Need at least one: key or value")
+        with aiokafka_errors():
+            if partition is not None:
+                known = await producer.partitions_for(topic)
+                if not 0 <= partition < len(known):
+                    raise AssertionError("Unrecognized partition")
+            key_bytes = _serialized("key", self._key_serializer, key)
+            value_bytes = _serialized("value", self._value_serializer, value)
+            pairs = None if not headers else list(headers)
+            record = await producer.submit(topic, value_bytes, key_bytes, pairs, partition, timestamp_ms)
+        delivery = _Delivery(loop=asyncio.get_running_loop())
+        delivery.has_metadata = self._acks != 0
+        waiters_of(delivery.get_loop()).add(record, delivery)
+        return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Iterable[tuple[str, bytes]] | None = None,
+    ) -> Any:
+        """``send``, then wait for the delivery."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
+    async def flush(self) -> None:
+        """Wait until the outcome of everything sent is known."""
+        with aiokafka_errors():
+            await self._started().flush()
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The numbers of the topic's partitions."""
+        with aiokafka_errors():
+            return {each.partition for each in await self._started().partitions_for(topic)}
+
+    def create_batch(self) -> Any:
+        """Not supported. Raises NotImplementedError."""
+        raise NotImplementedError(_NO_BATCHES)
+
+    async def send_batch(self, batch: Any, topic: str, *, partition: int) -> Any:
+        """Not supported. Raises NotImplementedError."""
+        raise NotImplementedError(_NO_BATCHES)
+
+    # -- transactions ----------------------------------------------------------------------------------
+
+    def _transactional(self) -> AsyncKafkaProducer:
+        if self._transactional_id is None:
+            raise IllegalOperation("You need to configure transaction_id to use transactions")
+        return self._started()
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        with aiokafka_errors():
+            self._transactional().begin_transaction()
+
+    async def commit_transaction(self) -> None:
+        """Deliver what was sent, then commit."""
+        with aiokafka_errors():
+            await self._transactional().commit_transaction()
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction."""
+        with aiokafka_errors():
+            await self._transactional().abort_transaction()
+
+    def transaction(self) -> _Transaction:
+        """A transaction for an ``async with`` block: commits at its end, aborts if it raises."""
+        return _Transaction(self._transactional())
+
+    async def send_offsets_to_transaction(self, offsets: Mapping[Any, Any], group_id: str) -> None:
+        """Make offsets of a consumer group part of the transaction.
+
+        Args:
+            offsets: for each partition an offset, or a pair of offset and metadata.
+            group_id: the group.
+        """
+        from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
+
+        producer = self._transactional()
+        if not group_id or not isinstance(group_id, str):
+            raise ValueError(group_id)
+        converted = {}
+        for (topic, partition), offset in offsets.items():
+            parts = offset if isinstance(offset, tuple) else (offset,)
+            converted[TopicPartition(topic, partition)] = OffsetAndMetadata(*parts)
+        with aiokafka_errors():
+            await producer.send_offsets_to_transaction(converted, ConsumerGroupMetadata(group_id))
+
+
+_NO_BATCHES = (
+    "kproducer fills batches itself. Use kproducer.AsyncKafkaProducer.send_many(topic, values,"
+    " partitions=partition), which sends many records at the cost of a batch"
+)
+
+
+class _Delivery(SendFuture):
+    """The future that ``send`` returns. Cancelling it does not stop the record, as in aiokafka."""
+
+    has_metadata = True
+
+    def complete(self, record: FutureRecordMetadata) -> None:
+        error = record.exception()
+        if error is not None:
+            self.set_exception(as_aiokafka(error))
+            return
+        result: Any = None
+        if self.has_metadata:
+            made = record.result()
+            place = TopicPartition(made.topic, made.partition)
+            time_type = int(record.has_log_append_time)
+            result = RecordMetadata(*place, place, made.offset, made.timestamp_ms, time_type)
+        self.set_result(result)
+
+
+class _Transaction:
+    """The block of ``AIOKafkaProducer.transaction``."""
+
+    def __init__(self, producer: AsyncKafkaProducer) -> None:
+        self._block = producer.transaction()
+
+    async def __aenter__(self) -> _Transaction:
+        with aiokafka_errors():
+            await self._block.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        with aiokafka_errors():
+            await self._block.__aexit__(kind, error, trace)
+
+
+class _Partitioner:
+    """aiokafka's interface of a partitioner, as one of ours."""
+
+    def __init__(self, choose: Callable[[bytes | None, list[int], list[int]], int]) -> None:
+        self._choose = choose
+
+    def __call__(
+        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: Any, snapshot: Any
+    ) -> int:
+        known = snapshot.topics[topic]
+        return self._choose(key_bytes, list(range(len(known.partitions))), list(known.available))
+
+
+def _serialized(what: str, serialize: Callable[[Any], Any] | None, datum: Any) -> bytes | None:
+    """As in aiokafka: a serializer also gets ``None``, and what it raises is raised as it is."""
+    made = datum if serialize is None else serialize(datum)
+    if made is None or isinstance(made, (bytes, bytearray, memoryview)):
+        return made  # type: ignore[return-value]  # the producer takes all of them
+    raise TypeError(f"the {what} must be bytes, not {type(made).__name__}; set {what}_serializer")
+
+
+def _with_ports(servers: str | Iterable[str]) -> list[str]:
+    """aiokafka takes port 9092 where none is given."""
+    given = servers.split(",") if isinstance(servers, str) else list(servers)
+    stripped = [each.strip() for each in given]
+    return [each if ":" in each.rpartition("]")[2] else f"{each}:9092" for each in stripped]

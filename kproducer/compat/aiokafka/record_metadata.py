@@ -1,0 +1,33 @@
+"""RecordMetadata with the fields of aiokafka's."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kproducer.types import TopicPartition
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was written.
+
+    Attributes:
+        topic, partition, topic_partition: its partition.
+        offset: in the partition.
+        timestamp: milliseconds since the epoch.
+        timestamp_type: 0: the time of the send; 1: that of the append.
+    """
+
+    topic: str
+    partition: int
+    topic_partition: TopicPartition
+    offset: int
+    timestamp: int
+    timestamp_type: int
+
+    @property
+    def log_start_offset(self) -> int:
+        """Not known here. Raises NotImplementedError."""
+        raise NotImplementedError(
+            "kproducer does not keep the log start offset of a response; ask for it with a consumer's"
+            " beginning_offsets()"
+        )

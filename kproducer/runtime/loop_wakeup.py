@@ -1,0 +1,58 @@
+"""LoopWakeup: from other threads into one asyncio event loop, with one wake-up for several actions.
+
+Imports nothing of asyncio: whoever has an event loop has it loaded. Source: ``loop.call_soon_threadsafe``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+
+#: Actions of one turn of the loop; between two turns, the application's tasks run.
+_ACTIONS_PER_TURN = 64
+
+
+class LoopWakeup:
+    """Runs actions on the thread of an event loop. ``post``: any thread.
+
+    Args:
+        loop: the event loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        # Any thread; each change is one operation, so no lock is needed.
+        self._actions: deque[Callable[[], object]] = deque()
+        #: Whether ``_run`` will look at the actions. Two threads at once may schedule it twice.
+        self._is_scheduled = False
+
+    def post(self, action: Callable[[], object]) -> bool:
+        """Have ``action()`` called by the loop. Does not wait, takes no lock, and does not raise.
+
+        Returns:
+            ``False``: the loop is closed, and will not call it.
+        """
+        self._actions.append(action)
+        if self._is_scheduled and not self.loop.is_closed():
+            return True
+        self._is_scheduled = True
+        try:
+            self.loop.call_soon_threadsafe(self._run)
+        except RuntimeError:
+            self._actions.clear()
+            return False
+        return True
+
+    def _run(self) -> None:
+        # First: what is posted from here on schedules another run.
+        self._is_scheduled = False
+        for _ in range(_ACTIONS_PER_TURN):
+            if not self._actions:
+                return
+            self._actions.popleft()()
+        self._is_scheduled = True
+        self.loop.call_soon(self._run)

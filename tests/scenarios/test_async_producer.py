@@ -1,0 +1,834 @@
+"""AsyncKafkaProducer against the strict fake broker: waiting in order, cancellation, shutdown, several loops.
+
+Each test runs in the event loop of asyncio and in that of uvloop. ``run`` fails if anything blocks the thread
+of the loop, or if a task or an error is left over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+import uvloop
+
+from kproducer import (
+    AbortTransactionError,
+    AsyncKafkaProducer,
+    BufferExhaustedError,
+    CancelledSend,
+    CloseTimeoutError,
+    InvalidArgumentError,
+    KafkaError,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+    Outcome,
+    ProducerClosedError,
+    ProducerRecord,
+    RecordMetadata,
+    SerializationError,
+)
+from kproducer.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer.testing.fakebroker import FakeCluster, faults
+from tests.scenarios import internals
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
+
+PRODUCE, METADATA = 0, 3
+ONE_BATCH: dict[str, Any] = {"buffer_memory": 16_384, "batch_size": 16_384, "linger_ms": 0}
+#: More than half of a batch, so that each record needs memory of its own.
+LARGE = b"x" * 9_000
+_Result = TypeVar("_Result")
+
+
+class Runner:
+    """Runs coroutines in new event loops, and fails if one of them was blocked."""
+
+    def __init__(self, new_loop: Callable[[], asyncio.AbstractEventLoop], patch: pytest.MonkeyPatch) -> None:
+        self._new_loop = new_loop
+        self._threads: set[int] = set()
+        self.blocked: list[str] = []
+        self.reported: list[dict[str, Any]] = []
+        self._this_thread = threading.local()
+        self._thread_start = threading.Thread.start
+        patch.setattr(threading.Thread, "start", lambda thread: self._start(thread))
+        for owner, name in (
+            (threading.Event, "wait"),
+            (threading.Condition, "wait"),
+            (threading.Thread, "join"),
+            (ProduceRequestResult, "wait"),
+            (time, "sleep"),
+        ):
+            patch.setattr(owner, name, self._watched(f"{owner.__name__}.{name}", getattr(owner, name)))
+
+    def _watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            # An executor asks its semaphore, without waiting.
+            waits = (
+                not getattr(self._this_thread, "starts", False)
+                and sys._getframe(1).f_code.co_name != "acquire"
+            )
+            if threading.get_ident() in self._threads and waits:
+                self.blocked.append(name)
+            return function(*arguments, **options)
+
+        return call
+
+    def _start(self, thread: threading.Thread) -> None:
+        # It waits until the new thread runs.
+        self._this_thread.starts = True
+        try:
+            self._thread_start(thread)
+        finally:
+            self._this_thread.starts = False
+
+    def __call__(self, main: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
+        loop = self._new_loop()
+        loop.set_exception_handler(lambda _, context: self.reported.append(context))
+        self._threads.add(threading.get_ident())
+        try:
+            return loop.run_until_complete(asyncio.wait_for(main(), PATIENCE_S))
+        finally:
+            self._threads.discard(threading.get_ident())
+            gc.collect()
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+    def check(self) -> None:
+        assert self.blocked == []
+        assert self.reported == []
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    runner = Runner(request.param, monkeypatch)
+    yield runner
+    runner.check()
+
+
+def producer_of(cluster: FakeCluster, **settings: Any) -> AsyncKafkaProducer:
+    return AsyncKafkaProducer(cluster.bootstrap_servers, retry_backoff_ms=20, **settings)
+
+
+def check_memory(producer: AsyncKafkaProducer) -> None:
+    free, total = internals.buffer_memory(producer._producer)
+    assert free == total
+
+
+def values(cluster: FakeCluster, topic: str = "t") -> list[bytes | None]:
+    return [record.value for record in cluster.records(topic, 0)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+async def outcome_of(awaitable: Awaitable[Any]) -> Any:
+    """The result or the error."""
+    return (await asyncio.gather(awaitable, return_exceptions=True))[0]
+
+
+# -- records -----------------------------------------------------------------------------------------------
+
+
+def test_ten_thousand_concurrent_sends_are_delivered_in_order(stage: Stage, run: Runner) -> None:
+    cluster = stage.cluster()
+
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            sends = [producer.send("t", b"%d" % number) for number in range(10_000)]
+            metadata = await asyncio.gather(*sends)
+        assert [each.offset for each in metadata] == list(range(10_000))
+        check_memory(producer)
+
+    run(main)
+    assert values(cluster) == [b"%d" % number for number in range(10_000)]
+
+
+def test_ten_thousand_tasks(stage: Stage, run: Runner) -> None:
+    cluster = stage.cluster()
+
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            tasks = [asyncio.create_task(producer.send("t", b"%d" % number)) for number in range(10_000)]
+            assert {type(await task) for task in tasks} == {RecordMetadata}
+
+    run(main)
+    assert values(cluster) == [b"%d" % number for number in range(10_000)]
+
+
+def test_submit_returns_before_the_delivery(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            future = await producer.submit("t", b"one")
+            assert not future.done()
+            gate.open()
+            assert (await future).offset == 0
+
+    run(main)
+
+
+def test_awaiting_many_records_wakes_the_loop_once_for_each_response(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    gate = cluster.gate()
+
+    async def main() -> None:
+        async with producer_of(cluster, linger_ms=0) as producer:
+            await producer.send("t", b"first")
+            cluster.control(PRODUCE, faults.hold_before(gate))
+            sends = [producer.send("t", b"x" * 100) for _ in range(1000)]
+            futures = [await producer.submit("t", b"y" * 100) for _ in range(1000)]
+            loop: Any = asyncio.get_running_loop()
+            wakeups: list[object] = []
+            post = type(producer._latest.waiters.wakeup).post  # type: ignore[union-attr]
+
+            def counted(wakeup: Any, action: Any) -> bool:
+                is_first = not wakeup._is_scheduled
+                if is_first and threading.current_thread() is internals.io_thread(producer._producer):
+                    wakeups.append(action)
+                return post(wakeup, action)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(type(producer._latest.waiters.wakeup), "post", counted)  # type: ignore[union-attr]
+                before = len(cluster.requests(PRODUCE))
+                gate.open()
+                await asyncio.gather(*sends, *futures)
+                responses = len(cluster.requests(PRODUCE)) - before + 1
+            assert loop is asyncio.get_running_loop()
+            assert 1 <= len(wakeups) <= responses
+
+    run(main)
+
+
+def test_errors_are_those_of_the_threaded_producer(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(cluster, max_block_ms=50) as producer:
+            for arguments in (("t", object()), ("t", b"x", None, None, "two"), (7, b"x"), ("nope", b"x")):
+                with pytest.raises(KafkaError) as threaded:
+                    await asyncio.to_thread(producer._producer.send, *arguments)
+                for call in (producer.send, producer.submit):
+                    error = await outcome_of(call(*arguments))
+                    text = str(threaded.value).partition("; brokers")[0]
+                    assert (type(error), str(error).partition("; brokers")[0]) == (type(threaded.value), text)
+                    assert error.outcome is Outcome.NOT_SENT
+
+    run(main)
+
+
+def test_hooks_run_once_in_the_loop_even_if_the_record_waits(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    gate = cluster.gate()
+    seen: list[tuple[str, Any, str, int]] = []
+    caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller")
+
+    def note(what: str, value: Any) -> None:
+        seen.append((what, value, caller.get("nobody"), threading.get_ident()))
+
+    class Noting:
+        def on_send(self, record: ProducerRecord) -> None:
+            note("intercepted", record.value)
+
+        def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+            seen.append(("acknowledged", metadata.offset, "", 0))
+
+    def serialize(value: str) -> bytes:
+        note("serialized", value)
+        return value.encode() * 9_000
+
+    async def send(producer: AsyncKafkaProducer, value: str) -> RecordMetadata:
+        caller.set(value)
+        return await producer.send("t", value)
+
+    async def main() -> None:
+        settings = {**ONE_BATCH, "interceptors": [Noting()], "value_serializer": serialize}
+        async with producer_of(cluster, **settings) as producer:
+            tasks = [asyncio.create_task(send(producer, value)) for value in "abcd"]
+            cluster.control(PRODUCE, faults.hold_before(gate))
+            await asyncio.to_thread(gate.wait_until_reached)
+            gate.open()
+            await asyncio.gather(*tasks)
+
+    run(main)
+    me = threading.get_ident()
+    for value in "abcd":
+        hooks = [each for each in seen if each[1] == value]
+        assert hooks == [("intercepted", value, value, me), ("serialized", value, value, me)]
+    assert sorted(offset for what, offset, *_ in seen if what == "acknowledged") == [0, 1, 2, 3]
+
+
+def test_a_serializer_that_fails_holds_nobody_up(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster, **ONE_BATCH) as producer:
+            await producer.partitions_for("t")
+            good = [producer.send("t", LARGE) for _ in range(3)]
+            bad = producer.send("t", object())
+            last = producer.send("t", b"last")
+            gate.open()
+            assert isinstance(await outcome_of(bad), SerializationError)
+            await asyncio.gather(*good, last)
+
+    run(main)
+    assert values(cluster)[-1] == b"last"
+
+
+# -- waiting for memory ------------------------------------------------------------------------------------
+
+
+def test_records_that_wait_for_memory_are_accepted_in_order(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster, **ONE_BATCH) as producer:
+            await producer.partitions_for("t")
+            # Small ones would fit if they overtook the large ones.
+            sends = [
+                producer.send("t", b"%3d" % number + (LARGE if number % 3 else b"")) for number in range(200)
+            ]
+            gate.open()
+            await asyncio.gather(*sends)
+        check_memory(producer)
+
+    run(main)
+    assert [value[:3] for value in values(cluster) if value] == [b"%3d" % number for number in range(200)]
+
+
+def test_a_later_record_does_not_overtake_one_that_was_granted_memory(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    async def main() -> None:
+        async with producer_of(cluster, **ONE_BATCH) as producer:
+            sends = []
+            for number in range(300):
+                sends.append(producer.send("t", b"%3d" % number + LARGE[: number * 30]))
+                if not number % 7:
+                    await asyncio.sleep(0)
+            await asyncio.gather(*sends)
+
+    run(main)
+    assert [value[:3] for value in values(cluster) if value] == [b"%3d" % number for number in range(300)]
+
+
+def test_without_memory_a_record_fails_after_max_block(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster, max_block_ms=200, **ONE_BATCH) as producer:
+            await producer.partitions_for("t")
+            first = [producer.send("t", LARGE)]
+            await asyncio.to_thread(gate.wait_until_reached)
+            errors = await asyncio.gather(
+                producer.submit("t", LARGE), producer.send("t", LARGE), return_exceptions=True
+            )
+            assert [type(error) for error in errors] == [BufferExhaustedError] * 2
+            assert all("buffer memory within max_block_ms (waited 2" in str(error) for error in errors)
+            assert {error.outcome for error in errors} == {Outcome.NOT_SENT}  # type: ignore[union-attr]
+            assert producer._latest is not None
+            assert producer._latest.count == 0
+            gate.open()
+            await asyncio.gather(*first)
+            await producer.send("t", b"later")
+        check_memory(producer)
+
+    run(main)
+    assert values(cluster) == [LARGE, b"later"]
+
+
+def test_a_cancelled_wait_for_memory_is_not_sent(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster, **ONE_BATCH) as producer:
+            await producer.partitions_for("t")
+            first = producer.send("t", LARGE)
+            tasks = [asyncio.ensure_future(producer.submit("t", b"%d" % n + LARGE)) for n in range(5)]
+            await asyncio.sleep(0)
+            for number in (0, 3):
+                tasks[number].cancel()
+            for number in (0, 3):
+                with pytest.raises(asyncio.CancelledError) as cancelled:
+                    await tasks[number]
+                report = CancelledSend.of(cancelled.value)
+                assert report is not None
+                assert (report.outcome, report.record) == (Outcome.NOT_SENT, None)
+            gate.open()
+            await first
+            for number in (1, 2, 4):
+                await (await tasks[number])
+        check_memory(producer)
+
+    run(main)
+    assert [value[:1] for value in values(cluster) if value] == [b"x", b"1", b"2", b"4"]
+
+
+def test_a_cancelled_send_in_flight_may_be_written(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            with pytest.raises(asyncio.TimeoutError) as timeout:
+                await asyncio.wait_for(producer.send("t", b"one"), 0.05)
+            report = CancelledSend.of(timeout.value)
+            assert report is not None
+            assert report.outcome is Outcome.UNKNOWN
+            assert report.record is not None
+            task = asyncio.create_task(producer.send("t", b"two"))
+            await asyncio.sleep(0)
+            task.cancel("told so")
+            with pytest.raises(asyncio.CancelledError, match="told so") as cancelled:
+                await task
+            second = CancelledSend.of(cancelled.value)
+            assert second is not None
+            assert second.record is not None
+            gate.open()
+            assert (await report.record).offset == 0
+            assert (await second.record).offset == 1
+
+    run(main)
+
+
+def test_threads_and_loops_wait_for_memory_in_one_queue(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster, **ONE_BATCH) as producer:
+            await producer.partitions_for("t")
+            first = producer.send("t", b"0" + LARGE)
+            await asyncio.to_thread(gate.wait_until_reached)
+            waiting = internals.memory_waiters
+            sends: list[Any] = []
+            for number in range(1, 5):
+                value = b"%d" % number + LARGE
+                if number % 2:
+                    sends.append(
+                        asyncio.ensure_future(asyncio.to_thread(producer._producer.send, "t", value))
+                    )
+                else:
+                    # The loop has one place in the queue, for the first of its records.
+                    sends.append(producer.send("t", value))
+                await until(lambda number=number: waiting(producer._producer) >= min(number, 3))  # type: ignore[misc]
+                await asyncio.sleep(0.01)
+            gate.open()
+            await first
+            await asyncio.gather(*sends)
+
+    run(main)
+    order = [value[:1] for value in values(cluster) if value]
+    assert order[:4] == [b"0", b"1", b"2", b"3"]
+    assert sorted(order) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+# -- waiting for metadata ----------------------------------------------------------------------------------
+
+
+def test_an_unknown_topic_holds_back_its_own_records_only(stage: Stage, run: Runner) -> None:
+    cluster = stage.cluster(topics={"t": 1})
+
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            late = [producer.send("late", b"%d" % number) for number in range(20)]
+            beyond = producer.send("t", b"beyond", partition=1)
+            await producer.send("t", b"one")
+            assert not any(send.done() for send in late)
+            cluster.create_topic("late", 1)
+            await asyncio.gather(*late)
+            assert not beyond.done()
+            beyond.cancel()
+            await asyncio.gather(beyond, return_exceptions=True)
+
+    run(main)
+    assert values(cluster, "late") == [b"%d" % number for number in range(20)]
+
+
+def test_a_topic_that_does_not_appear_is_a_timeout(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(cluster, max_block_ms=100) as producer:
+            errors = await asyncio.gather(
+                *(producer.send("nope", b"x") for _ in range(3)),
+                producer.send("t", b"x", partition=9),
+                outcome_of(producer.partitions_for("nope")),
+                return_exceptions=True,
+            )
+            assert {type(error) for error in errors} == {MetadataTimeoutError}
+            assert "partition 9 did not appear" in str(errors[3])
+            assert "topic 'nope' is not known to the cluster" in str(errors[0])
+            assert producer._latest is not None
+            assert producer._latest.count == 0
+
+    run(main)
+
+
+def test_a_cancelled_wait_for_metadata_is_not_sent(stage: Stage, run: Runner) -> None:
+    cluster = stage.cluster(topics={})
+
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            sends = [producer.send("t", b"%d" % number) for number in range(4)]
+            await asyncio.sleep(0.01)
+            sends[0].cancel()
+            sends[2].cancel()
+            cluster.create_topic("t", 1)
+            results = await asyncio.gather(*sends, return_exceptions=True)
+            assert [type(each) for each in results] == [asyncio.CancelledError, RecordMetadata] * 2
+            report = CancelledSend.of(results[0])  # type: ignore[arg-type]
+            assert report is not None
+            assert report.outcome is Outcome.NOT_SENT
+
+    run(main)
+    assert values(cluster) == [b"1", b"3"]
+
+
+# -- flush and close ---------------------------------------------------------------------------------------
+
+
+def test_flush_waits_for_what_waits_for_memory_too(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(cluster, **{**ONE_BATCH, "linger_ms": 600_000}) as producer:
+            sends = [producer.send("t", LARGE) for _ in range(5)]
+            await producer.flush()
+            assert all(send.done() for send in sends)
+            assert len(values(cluster)) == 5
+            await asyncio.gather(*sends)
+
+    run(main)
+
+
+def test_after_a_flush_the_results_are_there(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            for _ in range(30):
+                sends = [producer.send("t", b"x") for _ in range(300)]
+                await producer.flush()
+                assert all(send.done() for send in sends)
+
+    run(main)
+
+
+def test_flush_that_is_not_done_in_time(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            send = producer.send("t", b"x")
+            with pytest.raises(KafkaTimeoutError, match=r"flush\(0.05\): 1 records are not acknowledged yet"):
+                await producer.flush(0.05)
+            with pytest.raises(InvalidArgumentError):
+                await producer.flush("soon")  # type: ignore[arg-type]
+            gate.open()
+            await producer.flush(PATIENCE_S)
+            assert (await send).offset == 0
+
+    run(main)
+
+
+def test_aclose_delivers_what_waits(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        producer = producer_of(cluster, **ONE_BATCH)
+        sends = [producer.send("t", LARGE) for _ in range(5)]
+        submitted = asyncio.ensure_future(producer.submit("t", LARGE))
+        await asyncio.sleep(0)
+        await asyncio.gather(*(producer.aclose() for _ in range(3)))
+        assert [(await send).offset for send in sends] == list(range(5))
+        assert (await (await submitted)).offset == 5
+        await producer.aclose()
+        for call in (producer.send, producer.submit):
+            assert isinstance(await outcome_of(call("t", b"x")), ProducerClosedError)
+        check_memory(producer)
+
+    run(main)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.05])
+def test_aclose_refuses_what_still_waits_at_its_timeout(
+    stage: Stage, cluster: FakeCluster, run: Runner, timeout: float
+) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        producer = producer_of(cluster, **ONE_BATCH)
+        await producer.partitions_for("t")
+        first = producer.send("t", LARGE)
+        await asyncio.to_thread(gate.wait_until_reached)
+        waiting = [producer.send("t", LARGE) for _ in range(3)] + [producer.send("nope", b"x")]
+        closing = outcome_of(producer.aclose(timeout))
+        assert isinstance(await closing, CloseTimeoutError if timeout else type(None))
+        for send in waiting:
+            assert isinstance(error := await outcome_of(send), ProducerClosedError)
+            assert error.outcome is Outcome.NOT_SENT
+        assert isinstance(await outcome_of(first), ProducerClosedError)
+        check_memory(producer)
+
+    run(main)
+    gate.open()
+
+
+def test_aclose_gives_up_in_time_when_no_broker_answers(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        producer = producer_of(cluster)
+        send = producer.send("t", b"x")
+        with pytest.raises(CloseTimeoutError):
+            await producer.aclose(0.05)
+        assert isinstance(await outcome_of(send), ProducerClosedError)
+
+    run(main)
+    gate.open()
+
+
+def test_a_cancelled_aclose_closes_all_the_same(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        producer = producer_of(cluster)
+        send = producer.send("t", b"x")
+        closing = asyncio.ensure_future(producer.aclose())
+        await asyncio.to_thread(gate.wait_until_reached)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        gate.open()
+        assert (await send).offset == 0
+        await producer.aclose()
+
+    run(main)
+
+
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+def test_a_body_that_fails_still_delivers(
+    stage: Stage, cluster: FakeCluster, run: Runner, error: type[BaseException]
+) -> None:
+    sends: list[Any] = []
+
+    async def main() -> None:
+        with pytest.raises(error):  # noqa: PT012
+            async with producer_of(cluster) as producer:
+                sends.append(producer.send("t", b"x"))
+                raise error
+        assert (await sends[0]).offset == 0
+
+    run(main)
+
+
+# -- loops -------------------------------------------------------------------------------------------------
+
+
+def test_one_producer_in_two_loops_one_after_another(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    producer = producer_of(cluster)
+
+    async def main() -> int:
+        return (await producer.send("t", b"x")).offset
+
+    assert [run(main), run(main)] == [0, 1]
+    run(producer.aclose)
+
+
+def test_several_loops_at_once(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    producer = producer_of(cluster, buffer_memory=65_536, batch_size=16_384, linger_ms=0)
+    shared: list[Any] = []
+
+    async def main() -> None:
+        sends = [producer.send("t", LARGE) for _ in range(50)]
+        shared.append(await producer.submit("t", b"shared"))
+        await asyncio.gather(*sends)
+
+    threads = [threading.Thread(target=run, args=(main,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+
+    async def check() -> None:
+        assert len({(await each).offset for each in shared}) == 4
+        await producer.aclose()
+        check_memory(producer)
+
+    run(check)
+    assert len(values(cluster)) == 4 * 51
+
+
+def test_a_loop_that_is_closed_early_harms_no_other(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+    producer = producer_of(cluster, **ONE_BATCH)
+    left: list[Any] = []
+
+    async def leave() -> None:
+        await producer.partitions_for("t")
+        left.extend(producer.send("t", LARGE) for _ in range(4))
+        await asyncio.to_thread(gate.wait_until_reached)
+
+    run(leave)
+
+    async def main() -> None:
+        sends = [producer.send("t", b"other" + LARGE) for _ in range(4)]
+        gate.open()
+        await asyncio.gather(*sends)
+        await producer.aclose()
+        check_memory(producer)
+
+    run(main)
+    assert [value and value[:1] for value in values(cluster)].count(b"o") == 4
+
+
+# -- cancellation at each await ----------------------------------------------------------------------------
+
+
+def test_cancellation_at_each_step_of_the_loop_loses_nothing(
+    stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Runner(asyncio.new_event_loop, monkeypatch)
+    steps_taken = []
+
+    async def program(producer: AsyncKafkaProducer, name: bytes, sends: list[Any]) -> None:
+        sends.append(producer.send("t", name + b"1" + LARGE))
+        sends.append(producer.send("t", name + b"2" + LARGE))
+        await producer.submit("t", name + b"3" + LARGE)
+        await sends[0]
+        await producer.flush()
+        await producer.send_many("t", [name + b"4"])
+        async with producer:
+            await producer.send("t", name + b"5")
+
+    async def main(cancel_after: int) -> bool:
+        producer = producer_of(cluster, **ONE_BATCH)
+        sends: list[Any] = []
+        task = asyncio.create_task(program(producer, b"%03d" % cancel_after, sends))
+        for _ in range(cancel_after):
+            await asyncio.sleep(0)
+            if task.done():
+                break
+        task.cancel()
+        result = await outcome_of(task)
+        assert result is None or isinstance(result, asyncio.CancelledError), repr(result)
+        # Whatever was cancelled, every record has an outcome, and closing ends.
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+        await producer.aclose()
+        check_memory(producer)
+        for send, outcome in zip(sends, outcomes, strict=True):
+            is_written = any(
+                value is not None
+                and value.startswith(b"%03d" % cancel_after + b"%d" % (sends.index(send) + 1))
+                for value in values(cluster)
+            )
+            if isinstance(outcome, RecordMetadata):
+                assert is_written
+            else:
+                report = CancelledSend.of(outcome)
+                if report is not None and report.outcome is Outcome.NOT_SENT:
+                    assert not is_written
+        steps_taken.append(cancel_after)
+        return result is None
+
+    # Threads and the broker take their time, so the same step is not always the same await.
+    for cancel_after in [*range(40), *range(40, 400, 20)]:
+        if run(lambda cancel_after=cancel_after: main(cancel_after)):  # type: ignore[misc]
+            break
+    run.check()
+    assert len(steps_taken) > 5
+
+
+# -- bulk calls and transactions ---------------------------------------------------------------------------
+
+
+def test_send_many_and_send_arrow(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+
+    async def main() -> None:
+        async with producer_of(cluster, **ONE_BATCH) as producer:
+            waiting = [producer.send("t", b"%d" % number + LARGE) for number in range(3)]
+            many = await producer.send_many("t", (b"m%d" % number for number in range(100)))
+            arrow = await producer.send_arrow("t", pyarrow.table({"value": ["a", "b"]}))
+            assert (await many).succeeded_count == 100
+            assert (await arrow).succeeded_count == 2
+            await asyncio.gather(*waiting)
+            assert isinstance(
+                await outcome_of(producer.send_many("t", [b"x"], partitions=[1, 2])), KafkaError
+            )
+
+    run(main)
+    assert [value[:2] for value in values(cluster)[:4] if value] == [b"0x", b"1x", b"2x", b"m0"]
+
+
+def test_transactions_commit_and_abort(one: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(one, transactional_id="it") as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                producer.send("t", b"kept", partition=0)
+            with pytest.raises(ValueError, match="no"):  # noqa: PT012
+                async with producer.transaction():
+                    await producer.send("t", b"dropped", partition=0)
+                    raise ValueError("no")
+            async with producer.transaction():
+                await producer.send("t", b"kept too", partition=0)
+
+    run(main)
+    assert [each.value for each in one.committed_records("t", 0)] == [b"kept", b"kept too"]
+
+
+def test_a_record_that_waits_belongs_to_its_transaction_or_to_none(one: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(one, transactional_id="it", **ONE_BATCH) as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                sends = [producer.send("t", b"kept" + LARGE, partition=0) for _ in range(5)]
+            await asyncio.gather(*sends)
+            producer.begin_transaction()
+            dropped = [producer.send("t", b"dropped" + LARGE, partition=0) for _ in range(5)]
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send("t", b"last", partition=0)
+            results = await asyncio.gather(*dropped, return_exceptions=True)
+            assert not any(result.outcome is None for result in results if isinstance(result, KafkaError))
+
+    run(main)
+    assert [each.value[:4] for each in one.committed_records("t", 0) if each.value] == [b"kept"] * 5 + [
+        b"last"
+    ]
+
+
+def test_a_cancelled_wait_prevents_the_commit(one: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(one, transactional_id="it") as producer:
+            await producer.init_transactions()
+            with pytest.raises(AbortTransactionError):  # noqa: PT012
+                async with producer.transaction():
+                    await producer.send("t", b"one", partition=0)
+                    lost = producer.send("nope", b"two")
+                    await asyncio.sleep(0)
+                    lost.cancel()
+
+    run(main)
+    assert one.committed_records("t", 0) == []

@@ -1,0 +1,223 @@
+"""WaitingRecords with a real pool and a cluster of dictionaries: order, cancellation, no record forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproducer import BufferExhaustedError, KafkaError, MetadataTimeoutError, Outcome, ProducerClosedError
+from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer.aio.waiting_records import WaitingRecords
+from kproducer.errors.internal_errors import MemoryNeededError, TopicNeededError
+from kproducer.runtime.clock import SystemClock
+
+SIZE, TOTAL = 1000, 3000
+TOPICS = "abc"
+
+
+class Cluster:
+    """What WaitingRecords sees of an engine and of the way of a record. Topics become known on request."""
+
+    def __init__(self, max_block_ms: int = 600_000) -> None:
+        self.pool = BufferPool(TOTAL, SIZE, SystemClock())
+        self.known: set[str] = set()
+        self.update_version = 0
+        self.listeners: list[Callable[[], object]] = []
+        self.accepted: list[tuple[str, int]] = []
+        self.buffers: list[bytearray] = []
+        self.refused: list[BaseException] = []
+        self.config = SimpleNamespace(max_block_ms=max_block_ms)
+        self.clock = SystemClock()
+        # The engine, its parts, and the lifecycle, in one.
+        self.metadata = self.accumulator = self.sender = self.last_engine = self
+        self.snapshot = SimpleNamespace(
+            partition_count=lambda topic: int(topic in self.known) or None, is_bootstrap=False
+        )
+        self.add_listener, self.remove_listener = self.listeners.append, self.listeners.remove
+
+    def running_engine(self) -> Any:
+        if self.pool._closed:
+            raise ProducerClosedError("the producer is closed")
+        return self
+
+    def wakeup(self) -> None: ...
+
+    # metadata
+
+    def add(self, topic: str, now_ms: int) -> None: ...
+
+    def request_update_for_topic(self, topic: str, reason: str) -> int:
+        return self.update_version
+
+    def begin_wait(self) -> int:
+        return 0
+
+    def has_update(self, version: int, fatal_count: int) -> bool:
+        return self.update_version > version
+
+    def maybe_throw_topic_error(self, topic: str) -> None: ...
+
+    def topic_error(self, topic: str) -> None:
+        return None
+
+    def last_errors(self) -> str:
+        return ""
+
+    def learn(self, topic: str) -> None:
+        self.known.add(topic)
+        self.update_version += 1
+        for listener in list(self.listeners):
+            listener()
+
+    # the way of a record
+
+    def send(self, topic: str, number: int, *rest: Any) -> Any:
+        *others, held = rest
+        if topic not in self.known or topic in held:
+            raise TopicNeededError(topic, None, partial(self.send, topic, number, *others))
+        buffer = self.pool.try_allocate(SIZE)
+        if buffer is None:
+            raise MemoryNeededError(SIZE, (topic, number))
+        return self._accept(topic, number, buffer)
+
+    def resume(self, needed: MemoryNeededError, buffer: bytearray) -> tuple[Any, bool]:
+        return self._accept(*needed.append, buffer), False
+
+    def _accept(self, topic: str, number: int, buffer: bytearray) -> Any:
+        self.accepted.append((topic, number))
+        self.buffers.append(buffer)
+        return number
+
+    def note_refusal(self, error: BaseException) -> None:
+        self.refused.append(error)
+
+    def free(self) -> None:
+        if self.buffers:
+            self.pool.deallocate(self.buffers.pop(0))
+
+
+class Sends:
+    """Records in the order of their sends."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        loop = asyncio.get_running_loop()
+        self.cluster = cluster
+        self.waiting = WaitingRecords(cluster, cluster, LoopWaiters(loop))  # type: ignore[arg-type]
+        self.futures: list[SendFuture] = []
+        self.topics: list[str] = []
+
+    def send(self, topic: str) -> SendFuture:
+        future = SendFuture(loop=self.waiting.loop)
+        arguments = (topic, len(self.futures), None, None, None, None, None)
+        self.futures.append(future)
+        self.topics.append(topic)
+        self.waiting.accept(future, arguments, False)  # type: ignore[arg-type]
+        return future
+
+
+steps = st.one_of(
+    st.tuples(st.just("send"), st.sampled_from(TOPICS)),
+    st.tuples(st.just("cancel"), st.integers(0, 30)),
+    st.tuples(st.just("learn"), st.sampled_from(TOPICS)),
+    st.tuples(st.sampled_from(["free", "turn"]), st.none()),
+)
+
+
+@given(st.lists(steps, max_size=60))
+def test_every_record_is_accepted_in_order_or_was_cancelled(program: list[tuple[str, Any]]) -> None:
+    async def main() -> None:
+        cluster = Cluster()
+        sends = Sends(cluster)
+        cancelled: set[int] = set()
+        for step, argument in program:
+            if step == "send":
+                sends.send(argument)
+            elif step == "cancel" and argument < len(sends.futures):
+                if sends.futures[argument].cancel():
+                    cancelled.add(argument)
+            elif step == "learn":
+                cluster.learn(argument)
+            elif step == "free":
+                cluster.free()
+            elif step == "turn":
+                await asyncio.sleep(0)
+            assert sends.waiting.count == sum(not future.done() for future in sends.futures)
+        for topic in TOPICS:
+            cluster.learn(topic)
+        while sends.waiting.count:
+            cluster.free()
+            await asyncio.sleep(0)
+        for topic in TOPICS:
+            expected = [n for n, of in enumerate(sends.topics) if of == topic and n not in cancelled]
+            assert [number for of, number in cluster.accepted if of == topic] == expected
+        assert cluster.listeners == []
+        while cluster.buffers:
+            cluster.free()
+        assert cluster.pool.available_bytes == TOTAL
+        assert not cluster.pool.waiters
+
+    asyncio.run(main())
+
+
+def test_a_record_that_waits_for_metadata_gives_way_to_other_topics() -> None:
+    async def main() -> None:
+        cluster = Cluster()
+        cluster.known = {"b"}
+        sends = Sends(cluster)
+        for topic in "aba":
+            sends.send(topic)
+        assert cluster.accepted == [("b", 1)]
+        cluster.learn("a")
+        sends.send("a")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert [number for _, number in cluster.accepted] == [1, 0, 2]
+        for _ in range(3):
+            cluster.free()
+            await asyncio.sleep(0)
+        assert [number for _, number in cluster.accepted] == [1, 0, 2, 3]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("topic", "error"), [("a", BufferExhaustedError), ("b", MetadataTimeoutError)])
+def test_every_record_fails_when_its_time_is_over(topic: str, error: type[KafkaError]) -> None:
+    async def main() -> None:
+        cluster = Cluster(max_block_ms=20)
+        cluster.known = {"a"}
+        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+        sends = Sends(cluster)
+        failures = await asyncio.gather(*(sends.send(topic) for _ in range(5)), return_exceptions=True)
+        assert {type(each) for each in failures} == {error}
+        assert {each.outcome for each in failures} == {Outcome.NOT_SENT}  # type: ignore[union-attr]
+        assert sends.waiting.count == 0
+        assert not cluster.pool.waiters
+        for buffer in held:
+            cluster.pool.deallocate(buffer)
+
+    asyncio.run(main())
+
+
+def test_memory_granted_to_a_closed_loop_goes_back() -> None:
+    cluster = Cluster()
+    cluster.known = {"a"}
+    held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+    loop = asyncio.new_event_loop()
+
+    async def main() -> None:
+        Sends(cluster).send("a")
+
+    loop.run_until_complete(main())
+    loop.close()
+    for buffer in held:
+        cluster.pool.deallocate(buffer)
+    assert cluster.pool.available_bytes == TOTAL
+    assert not cluster.pool.waiters
