@@ -224,7 +224,7 @@ class KafkaPythonSession:
 
 
 class AiokafkaSession:
-    """``send()`` of aiokafka: the future of each record is kept and awaited at the end."""
+    """``send()`` of aiokafka: each future is kept until ``flush`` returns, and then read."""
 
     def __init__(self, target: Target) -> None:
         self._loop = asyncio.new_event_loop()
@@ -259,10 +259,7 @@ class AiokafkaSession:
         send, topic = self._producer.send, self._target.topic
         futures = [await send(topic, value, key) for key, value in records]
         await self._producer.flush()
-        acknowledged = 0
-        for future in futures:
-            acknowledged += (await future).offset >= 0
-        return acknowledged
+        return sum(future.exception() is None for future in futures)
 
     def acknowledged(self, sent: Any) -> int:
         return int(sent)

@@ -26,7 +26,7 @@ from kproducer.types import (
     Node as Node,
     PartitionInfo as PartitionInfo,
     RecordMetadata as RecordMetadata,
-    TopicMetadata as TopicMetadata,
+    TopicDescription as TopicDescription,
     TopicPartition as TopicPartition,
 )
 

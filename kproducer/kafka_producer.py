@@ -283,8 +283,8 @@ class KafkaProducer:
             timeout: seconds; ``None`` waits for as long as ``delivery_timeout_ms`` allows.
 
         Returns:
-            How many of the records that were not acknowledged yet were delivered and have failed: whole
-            batches, which may include records that were sent during the call.
+            The numbers of records delivered and failed, of those that were not acknowledged before the call.
+            Whole batches are counted, which may include records that were sent during the call.
 
         Raises:
             KafkaTimeoutError: not done within ``timeout``; the records may still be delivered.

@@ -71,7 +71,7 @@ class PartitionInfo(NamedTuple):
     error: KafkaError | None = None
 
 
-class TopicMetadata(NamedTuple):
+class TopicDescription(NamedTuple):
     """The metadata of a topic.
 
     Attributes:
@@ -100,7 +100,7 @@ class ClusterMetadata(NamedTuple):
     cluster_id: str | None
     controller_id: int | None
     brokers: dict[int, Node]
-    topics: dict[str, TopicMetadata]
+    topics: dict[str, TopicDescription]
 
 
 class FlushResult(NamedTuple):

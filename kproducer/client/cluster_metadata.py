@@ -19,7 +19,7 @@ from kproducer.errors import InvalidArgumentError, KafkaError, KafkaTimeoutError
 from kproducer.errors.broker_errors import error_for_code
 from kproducer.protocol.registry import ApiKey, supported_versions
 from kproducer.runtime.clock import Clock
-from kproducer.types import ClusterMetadata, Node, PartitionInfo, TopicMetadata
+from kproducer.types import ClusterMetadata, Node, PartitionInfo, TopicDescription
 
 #: The first version of Metadata in which a request can say that it must not create topics.
 _FIRST_VERSION_WITHOUT_CREATION = 4
@@ -91,7 +91,7 @@ def _cluster_metadata(response: MetadataResponse) -> ClusterMetadata:
         response.controller_id if response.controller_id >= 0 else None,
         brokers,
         {
-            each.name or "": TopicMetadata(
+            each.name or "": TopicDescription(
                 each.name or "", _partitions(each, brokers), _error(each.error_code), each.is_internal
             )
             for each in sorted(response.topics, key=lambda each: each.name or "")

@@ -71,7 +71,7 @@ PUBLIC_NAMES = [
     "SerializationError",
     "SslAuthenticationError",
     "StringSerializer",
-    "TopicMetadata",
+    "TopicDescription",
     "TopicPartition",
     "TransactionAbortedError",
     "UnsupportedVersionError",

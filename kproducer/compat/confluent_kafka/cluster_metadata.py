@@ -7,8 +7,7 @@ from typing import Any
 from kproducer.compat.confluent_kafka.errors import converted
 from kproducer.errors import KafkaError as OwnError
 from kproducer.types import ClusterMetadata as OwnClusterMetadata
-from kproducer.types import Node, PartitionInfo
-from kproducer.types import TopicMetadata as OwnTopicMetadata
+from kproducer.types import Node, PartitionInfo, TopicDescription
 
 
 def _error(error: OwnError | None) -> Any:
@@ -52,7 +51,7 @@ class PartitionMetadata:
 class TopicMetadata:
     """Attributes ``topic``, ``partitions`` (by number), ``error``."""
 
-    def __init__(self, topic: OwnTopicMetadata) -> None:
+    def __init__(self, topic: TopicDescription) -> None:
         self.topic = topic.topic
         self.partitions = {each.partition: PartitionMetadata(each) for each in topic.partitions}
         self.error = _error(topic.error)

@@ -58,8 +58,8 @@ _CONVERTED = frozenset(
 #: Without effect here: why. A value with the second entry, the default, causes no warning.
 IGNORED: dict[str, tuple[str, Any]] = {
     "kafka_client": ("kproducer has its own client", None),
-    "metrics_num_samples": ("metrics() has counters since the start", 2),
-    "metrics_sample_window_ms": ("metrics() has counters since the start", 30000),
+    "metrics_num_samples": ("metrics() uses two windows of 30 s, as Java does by default", 2),
+    "metrics_sample_window_ms": ("metrics() uses two windows of 30 s, as Java does by default", 30000),
     "receive_message_max_bytes": ("the size of responses is limited without a setting", 100000000),
     "sasl_kerberos_name": ("sasl_kerberos_service_name and sasl_kerberos_domain_name apply", None),
     "selector": ("kproducer chooses how it waits for sockets", None),
