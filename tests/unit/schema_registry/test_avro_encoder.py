@@ -194,6 +194,29 @@ def test_usual_values_do_not_need_fastavro(kind, value):
     assert encode({"f0": value}) == by_fastavro(parsed, {"f0": value})
 
 
+@pytest.mark.parametrize("value", [1.75, True, 2**70, "text", -1, 2**40, 5, None], ids=str)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"type": "int", "logicalType": "time-millis"},
+        {"type": "long", "logicalType": "time-micros"},
+        {"type": "long", "logicalType": "local-timestamp-millis"},
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+        {"type": "long", "logicalType": "timestamp-nanos"},
+        {"type": "long", "logicalType": "timestamp-millis"},
+        {"type": "int", "logicalType": "date"},
+        {"type": "string", "logicalType": "uuid"},
+        {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
+    ],
+    ids=lambda kind: kind["logicalType"],
+)
+@pytest.mark.parametrize("is_nullable", [True, False], ids=["nullable", "required"])
+def test_logical_types_accept_what_fastavro_accepts(kind, value, is_nullable):
+    encode, parsed = generated(record(["null", kind] if is_nullable else kind))
+    row = {"f0": value}
+    assert outcome(encode, row) == outcome(lambda each: by_fastavro(parsed, each), row)
+
+
 def test_unknown_logical_types_are_left_to_fastavro():
     inner = record("long", name="Inner")
     schema = record(inner, {"type": "array", "items": "Inner", "logicalType": "unknown"})
