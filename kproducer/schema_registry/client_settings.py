@@ -14,6 +14,7 @@ import attrs
 from kproducer.errors import ConfigError
 
 _BEARER_SOURCES = ("STATIC_TOKEN", "CUSTOM")
+_PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 _KNOWN = (
     "url",
     "ssl.ca.location",
@@ -50,7 +51,7 @@ class ClientSettings:
         basic_auth: user and password, or ``None``.
         bearer_headers: called for each request; ``None`` without bearer authentication.
         ssl_context: for https; ``None`` if no URL is https.
-        proxy: URL of an HTTP proxy, or ``None``.
+        proxy: URL of a proxy, or ``None``.
         request_timeout_s: limit for each step of one HTTP request.
         max_block_ms: limit for a call with all its attempts.
         max_retries: attempts after the first one, for each URL.
@@ -100,7 +101,7 @@ class ClientSettings:
             basic_auth=basic_auth,
             bearer_headers=bearer_headers,
             ssl_context=_ssl_context(conf) if any(url.startswith("https:") for url in urls) else None,
-            proxy=_text(conf, "proxy"),
+            proxy=_proxy(conf),
             request_timeout_s=_number(conf, "timeout", 10, "seconds", above_zero=True),
             max_block_ms=_number(conf, "max.block.ms", 60_000, "milliseconds", above_zero=True),
             max_retries=int(_number(conf, "max.retries", 3, "attempts")),
@@ -162,6 +163,29 @@ def _urls(given: object) -> tuple[tuple[str, ...], tuple[str, str] | None]:
     return tuple(urls), auth
 
 
+def _proxy(conf: Mapping[str, Any]) -> str | None:
+    text = _text(conf, "proxy")
+    if text is None:
+        return None
+    try:
+        parts = urlsplit(text)
+        has_place = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        has_place = False
+    # A character of the password that is not quoted ends the host or begins a path.
+    if (
+        not has_place
+        or parts.scheme not in _PROXY_SCHEMES
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.fragment
+        or not _is_header_text(text)
+    ):
+        # The text itself may contain a password.
+        raise ConfigError("proxy: expected a URL such as http://proxy.example.com:3128")
+    return text
+
+
 def _basic_auth(conf: Mapping[str, Any], url_auth: tuple[str, str] | None) -> tuple[str, str] | None:
     given = _text(conf, "basic.auth.user.info", is_secret=True)
     if given is None:
@@ -207,12 +231,31 @@ def _bearer_headers(conf: Mapping[str, Any]) -> HeaderSource | None:
 
 
 def _bearer_fields(fields: Mapping[str, str]) -> dict[str, str]:
-    headers = {"Authorization": f"Bearer {fields['bearer.auth.token']}"}
-    if cluster := fields.get("bearer.auth.logical.cluster"):
-        headers["target-sr-cluster"] = cluster
-    if pool := fields.get("bearer.auth.identity.pool.id"):
-        headers["Confluent-Identity-Pool-Id"] = pool
+    headers = {"Authorization": f"Bearer {_header_text(fields, 'bearer.auth.token')}"}
+    if fields.get("bearer.auth.logical.cluster"):
+        headers["target-sr-cluster"] = _header_text(fields, "bearer.auth.logical.cluster")
+    if fields.get("bearer.auth.identity.pool.id"):
+        headers["Confluent-Identity-Pool-Id"] = _header_text(fields, "bearer.auth.identity.pool.id")
     return headers
+
+
+def _header_text(fields: Mapping[str, str], name: str) -> str:
+    text = fields[name]
+    if not _is_header_text(text):
+        # Without the text: it may be a secret. The HTTP client's own error would quote it.
+        raise ConfigError(f"{name}: expected printable ASCII without spaces or line breaks around it")
+    return text
+
+
+def _is_header_text(text: object) -> bool:
+    """Whether it is printable ASCII without white space around it."""
+    return (
+        isinstance(text, str)
+        and text.isascii()
+        and text.isprintable()
+        and text == text.strip()
+        and text != ""
+    )
 
 
 def _ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:

@@ -172,6 +172,9 @@ class RegistryConnection:
         if self._settings.bearer_headers is not None:
             try:
                 headers = {**headers, **self._settings.bearer_headers()}
+            except ConfigError as error:
+                # It names the field, and does not quote it.
+                raise SchemaRegistryError(str(error), url=url) from error
             except Exception as error:
                 # The application's function; its text may contain a token.
                 raise SchemaRegistryError(
@@ -188,6 +191,13 @@ class RegistryConnection:
                 content=content,
                 timeout=min(self._settings.request_timeout_s, remaining_s),
             )
+        except self._httpx.LocalProtocolError:
+            # Its text quotes what we sent, which may be a token; "from None" keeps it out of tracebacks.
+            raise SchemaRegistryError(
+                f"the request cannot be sent: {where}: HTTP does not allow one of its header fields; check "
+                "the settings bearer.auth.*",
+                url=url,
+            ) from None
         except self._request_error as error:
             # A certificate that is not accepted will not be accepted later.
             is_refused_tls = _has_cause(error, ssl.SSLCertVerificationError)

@@ -6,8 +6,10 @@ import os
 import pickle
 import ssl
 import threading
+import traceback
 from pathlib import Path
 
+import attrs
 import pytest
 import trustme
 
@@ -20,6 +22,11 @@ from kproducer.testing.schema_registry import FakeSchemaRegistry
 STRING = Schema('"string"')
 FAST = {"retries.wait.ms": 1, "retries.max.wait.ms": 1}
 SECRET = "s3cret-Pa55"
+
+
+def shown(error: BaseException) -> str:
+    """What a log with the traceback would have of an error."""
+    return repr(error) + "".join(traceback.format_exception(error, limit=0))
 
 
 def test_schemas_are_registered_found_and_read(client, registry):
@@ -217,6 +224,87 @@ def test_bearer_tokens_of_the_application():
             assert client.get_subjects() == []
             with pytest.raises(SchemaRegistryError, match=r"function raised StopIteration"):
                 client.get_subjects()
+
+
+UNFIT_FOR_A_HEADER = [
+    f"{SECRET}\n",
+    f" {SECRET}",
+    f"{SECRET}\r\nX-Field: 1",
+    f"{SECRET}\N{LATIN SMALL LETTER E WITH ACUTE}",
+    f"{SECRET}\0",
+]
+
+
+@pytest.mark.parametrize("text", UNFIT_FOR_A_HEADER, ids=ascii)
+@pytest.mark.parametrize(
+    "name", ["bearer.auth.token", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id"]
+)
+def test_texts_that_no_header_can_have(registry, name, text):
+    expected = f"{name}: expected printable ASCII without spaces or line breaks around it"
+    fields = {"bearer.auth.token": "token", name: text}
+    conf = {"url": registry.url, "bearer.auth.credentials.source": "STATIC_TOKEN", **fields}
+    with pytest.raises(ConfigError) as refused:
+        SchemaRegistryClient(conf)
+    assert str(refused.value) == expected
+    conf = {
+        "url": registry.url,
+        "bearer.auth.credentials.source": "CUSTOM",
+        "bearer.auth.custom.provider.function": lambda config: fields,
+    }
+    with SchemaRegistryClient({**conf, **FAST}) as client, pytest.raises(SchemaRegistryError) as failed:
+        client.get_subjects()
+    assert str(failed.value) == expected
+    assert SECRET not in shown(failed.value)
+    assert registry.requests == []
+
+
+def test_what_http_refuses_to_send_is_not_quoted_and_not_sent_again(registry):
+    calls = []
+
+    def headers() -> dict[str, str]:
+        calls.append(1)
+        return {"Authorization": f"Bearer {SECRET}\n"}
+
+    settings = attrs.evolve(ClientSettings.from_conf({"url": registry.url, **FAST}), bearer_headers=headers)
+    connection = RegistryConnection(settings)
+    with pytest.raises(SchemaRegistryError, match="the request cannot be sent") as failed:
+        connection.request("GET", "subjects")
+    connection.close()
+    assert not failed.value.is_temporary
+    assert len(calls) == 1
+    assert SECRET not in shown(failed.value)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        f"user:{SECRET}@proxy.example.com:3128",
+        f"ftp://user:{SECRET}@proxy.example.com",
+        f"http://user:{SECRET}@",
+        f"http://user:{SECRET}/x@proxy.example.com:3128",
+        f"http://user:12/{SECRET}@proxy.example.com:3128",
+        f"http://user:{SECRET}@proxy.example.com:port",
+        f"http://user:{SECRET}@proxy.example.com:99999",
+        f"http://user:[{SECRET}@proxy.example.com:3128",
+        f"http://user:{SECRET}\N{LATIN SMALL LETTER E WITH ACUTE}@proxy.example.com:3128",
+        f"http://user:{SECRET}@proxy.example.com:3128\n",
+    ],
+    ids=ascii,
+)
+def test_a_proxy_that_is_not_a_url(proxy):
+    with pytest.raises(ConfigError) as refused:
+        SchemaRegistryClient({"url": "http://registry.example.com", "proxy": proxy})
+    assert str(refused.value) == "proxy: expected a URL such as http://proxy.example.com:3128"
+    assert SECRET not in shown(refused.value)
+
+
+def test_the_proxy_is_used(registry):
+    address = registry.url.removeprefix("http://")
+    conf = {"url": "http://registry.example.com", "proxy": f"http://user:{SECRET}@{address}", **FAST}
+    # The registry for tests also answers as a proxy, which is asked for a whole URL.
+    with SchemaRegistryClient(conf) as client:
+        assert client.get_subjects() == []
+    assert len(registry.requests) == 1
 
 
 @pytest.fixture(scope="module")
