@@ -100,7 +100,7 @@ class _AvroFormat:
         parsed, named_schemas = self._parsed(schema)
         if parsed == "bytes" or (isinstance(parsed, dict) and parsed == {"type": "bytes"}):
             # As Java's serializer: a schema that is only bytes is written without a length.
-            return lambda value: prefix + bytes(value)
+            return lambda value: prefix + _as_bytes(value)
         strict, strict_allow_default = self._strict, self._strict_allow_default
 
         def with_fastavro(value: Any) -> bytes:
@@ -155,6 +155,13 @@ class _AvroFormat:
                 other = self._client.get_version(*place, deleted=True).schema
                 self._parse_references(other, named_schemas, seen)
                 parse_schema(json.loads(other.schema_str), named_schemas)
+
+
+def _as_bytes(value: object) -> bytes:
+    # bytes() would make zeros of an int, and bytes of a list.
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise SerializationError(f"the Avro schema is bytes; expected bytes, got {type(value).__name__}")
+    return bytes(value)
 
 
 def _with_quotes(schema: str) -> str:

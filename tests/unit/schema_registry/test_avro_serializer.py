@@ -83,6 +83,18 @@ def test_bytes_are_written_without_a_length_as_by_java(client, confluent_client)
     assert read(confluent_client, data) == b"abc"
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_bytes_may_be_any_of_these_classes(client, kind):
+    assert AvroSerializer(client, '"bytes"').serialize("events", [], kind(b"abc"))[5:] == b"abc"
+
+
+@pytest.mark.parametrize("value", [5, True, [1, 2], "abc", {"a": 1}], ids=repr)
+def test_bytes_are_not_made_of_other_values(client, value):
+    expected = rf"the Avro schema is bytes; expected bytes, got {type(value).__name__}"
+    with pytest.raises(SerializationError, match=expected):
+        AvroSerializer(client, '{"type": "bytes"}').serialize("events", [], value)
+
+
 def test_none_stays_none(client):
     assert AvroSerializer(client, SIMPLE)(None, IN_VALUE) is None
 
