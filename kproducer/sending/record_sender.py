@@ -32,7 +32,6 @@ from kproducer.sending.partitioners import (
 )
 from kproducer.sending.topic_wait import await_topic
 from kproducer.serializers import (
-    PreparableSerializer,
     TopicSerializer,
     serialize_function,
     serializer_for_field,
@@ -81,10 +80,6 @@ class RecordSender:
         value_serializer = serializer_for_field("value", config.value_serializer)
         self.key_bytes = serialize_function("key", key_serializer)
         self.value_bytes = serialize_function("value", value_serializer)
-        serializers: dict[str, object] = {"key": key_serializer, "value": value_serializer}
-        self._preparable = {
-            field: each for field, each in serializers.items() if isinstance(each, PreparableSerializer)
-        }
         #: Code object of the last accepted callback. Any thread; a lost update costs another check.
         self._accepted_code: Any = None
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
@@ -243,31 +238,6 @@ class RecordSender:
             if error.outcome is None:
                 error.outcome = Outcome.NOT_SENT
             raise
-
-    def is_prepared(self, topic: str, has_key: bool, has_value: bool) -> bool:
-        """Whether no serializer would block for a record of this topic. Does not block.
-
-        Args:
-            topic: its topic.
-            has_key, has_value: whether its key and value are not ``None``.
-        """
-        return all(each.is_prepared(topic) for each in self._needed(has_key, has_value))
-
-    def prepare(self, topic: str, has_key: bool, has_value: bool) -> None:
-        """Let serializers do now what they would block for with such a record. Blocks.
-
-        Args:
-            topic, has_key, has_value: see ``is_prepared``.
-
-        Raises:
-            SerializationError: a serializer cannot write records of this topic.
-        """
-        for each in self._needed(has_key, has_value):
-            each.prepare(topic)
-
-    def _needed(self, has_key: bool, has_value: bool) -> list[PreparableSerializer]:
-        present = {"key": has_key, "value": has_value}
-        return [each for field, each in self._preparable.items() if present[field]]
 
     def send_serialized(
         self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any

@@ -181,16 +181,3 @@ def test_a_look_up_does_not_hold_up_records_of_other_topics(mock_cluster, regist
         registry.start()
         assert done.wait(60)
         thread.join()
-
-
-def test_the_producer_can_prepare_a_topic(mock_cluster, registry, client):
-    mock_cluster.create_topic("events", 1)
-    serializer = AvroSerializer(client, AVRO)
-    with KafkaProducer(mock_cluster.bootstrap_servers, value_serializer=serializer) as producer:
-        records = producer._record_sender
-        assert records.is_prepared("events", has_key=True, has_value=False)
-        assert not records.is_prepared("events", has_key=False, has_value=True)
-        records.prepare("events", has_key=False, has_value=True)
-        assert records.is_prepared("events", has_key=True, has_value=True)
-        registry.stop()
-        producer.send("events", {"value": 1.0}).result(30)
