@@ -14,6 +14,8 @@ from kproducer.schema_registry import forked_children
 
 #: Topics that one serializer remembers. The oldest is looked up again, which the client's cache answers.
 _MOST_TOPICS = 1_000
+#: While the registry does not answer: how long a writer whose time has ended is used before the next look-up.
+_RETRY_AFTER_S = 30.0
 
 
 @attrs.frozen
@@ -50,7 +52,8 @@ class TopicWriters:
     Args:
         find: finds the writer of a topic; may block, and raises a ``KafkaError``.
         max_block_ms: how long a thread waits for the look-up of another one.
-        ttl_s: how long a writer is used, in seconds; ``None``: for ever.
+        ttl_s: how long a writer is used, in seconds; ``None``: for ever. If a look-up after it fails for
+            a temporary reason, the writer is used for another 30 seconds.
     """
 
     def __init__(self, find: Callable[[str], Writer], max_block_ms: float, ttl_s: float | None) -> None:
@@ -118,6 +121,12 @@ class TopicWriters:
                     del self._writers[next(iter(self._writers))]
             return writer
         except KafkaError as error:
+            with self._lock:
+                known = self._writers.get(topic)
+                if known is not None and isinstance(error, SchemaRegistryError) and error.is_temporary:
+                    # Sending does not stop with the registry: the id in these records remains valid.
+                    self._writers[topic] = known[0], time.monotonic() + _RETRY_AFTER_S
+                    return known[0]
             mine.error = error.copy()
             raise
         finally:

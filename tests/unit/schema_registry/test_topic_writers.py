@@ -83,6 +83,80 @@ def test_waiting_for_another_thread_is_limited():
         assert first.result(60) is WRITER
 
 
+class Registry:
+    """A look-up that fails as a test says, and a clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.calls = 0
+        self.error: SchemaRegistryError | None = None
+        self.writer = WRITER
+
+    def find(self, topic: str) -> Writer:
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        return self.writer
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def fallible(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    made = Registry()
+    monkeypatch.setattr("kproducer.schema_registry.topic_writers.time", made)
+    return made
+
+
+def test_a_known_writer_is_used_while_the_registry_is_down(fallible):
+    writers = TopicWriters(fallible.find, 60_000, 300)
+    assert writers.find("events") is WRITER
+    fallible.now_s += 301
+    fallible.error = SchemaRegistryError("not reachable", is_temporary=True)
+    for _ in range(3):
+        assert writers.find("events") is WRITER
+    assert fallible.calls == 2  # the registry is not asked for each record
+    with pytest.raises(SchemaRegistryError, match="not reachable"):
+        writers.find("another")
+    fallible.now_s += 31
+    assert writers.find("events") is WRITER
+    assert fallible.calls == 4
+    fallible.error, fallible.writer = None, Writer(lambda value: b"newer", None)
+    fallible.now_s += 31
+    assert writers.find("events") is fallible.writer
+    fallible.now_s += 299
+    assert writers.find("events") is fallible.writer
+    assert fallible.calls == 5
+
+
+def test_a_known_writer_is_not_used_after_a_refusal(fallible):
+    writers = TopicWriters(fallible.find, 60_000, 300)
+    assert writers.find("events") is WRITER
+    fallible.now_s += 301
+    fallible.error = SchemaRegistryError("no such subject")
+    with pytest.raises(SchemaRegistryError, match="no such subject"):
+        writers.find("events")
+
+
+def test_threads_that_wait_use_the_known_writer_too(fallible):
+    look_ups = LookUps()
+    look_ups.may_end.set()
+    writers = TopicWriters(look_ups, 60_000, 300)
+    assert writers.find("events") is WRITER
+    fallible.now_s += 301
+    look_ups.may_end.clear()
+    look_ups.started.clear()
+    look_ups.error = SchemaRegistryError("not reachable", is_temporary=True)
+    with ThreadPoolExecutor(4) as pool:
+        results = [pool.submit(writers.find, "events")]
+        assert look_ups.started.wait(60)
+        results += [pool.submit(writers.find, "events") for _ in range(3)]
+        look_ups.may_end.set()
+        assert [each.result(60) for each in results] == [WRITER] * 4
+    assert look_ups.count == 2
+
+
 def test_a_signal_handler_does_not_wait_for_the_look_up_that_it_interrupts():
     calls = []
 
