@@ -29,7 +29,9 @@ class SchemaRegistryClient:
     """A client of a schema registry. Thread-safe; usable in a forked child.
 
     Answers that cannot change (schemas by id, registrations) are kept; the latest version of a subject is
-    kept for ``cache.latest.ttl.sec``. Each call that needs the registry blocks for at most ``max.block.ms``.
+    kept for ``cache.latest.ttl.sec``. Each call that needs the registry blocks; no attempt begins after
+    ``max.block.ms``. An attempt takes at most ``timeout`` per step, so a server that answers in small pieces
+    can take longer.
 
     Args:
         conf: settings with the names that confluent-kafka uses; ``url`` is required.
@@ -65,7 +67,7 @@ class SchemaRegistryClient:
 
     @property
     def max_block_ms(self) -> float:
-        """The longest time that a call takes, in milliseconds."""
+        """No attempt of a call begins after this time, in milliseconds."""
         return self._settings.max_block_ms
 
     @property

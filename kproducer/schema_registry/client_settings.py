@@ -53,7 +53,7 @@ class ClientSettings:
         ssl_context: for https; ``None`` if no URL is https.
         proxy: URL of a proxy, or ``None``.
         request_timeout_s: limit for each step of one HTTP request.
-        max_block_ms: limit for a call with all its attempts.
+        max_block_ms: no attempt of a call begins after this time.
         max_retries: attempts after the first one, for each URL.
         retry_wait_ms, retry_max_wait_ms: first and longest wait between attempts.
         cache_capacity: schemas that are kept.

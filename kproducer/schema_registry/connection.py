@@ -75,7 +75,8 @@ class RegistryConnection:
     ) -> Any:
         """The JSON of a response.
 
-        Blocks for at most ``max.block.ms``, with all attempts.
+        Blocks. No attempt begins after ``max.block.ms``. An attempt takes at most ``timeout`` per step, so a
+        server that answers in small pieces can take longer.
 
         Args:
             method: of HTTP.

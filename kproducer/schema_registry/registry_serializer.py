@@ -264,7 +264,8 @@ class FieldSerializer:
     def serialize(self, topic: str, headers: list[tuple[str, bytes | None]], value: Any) -> bytes | None:
         """Write a key or a value.
 
-        Blocks at the first record of a topic for the look-ups, for at most ``max.block.ms`` each.
+        Blocks at the first record of a topic for the look-ups. No attempt of a look-up begins after
+        ``max.block.ms``.
 
         Raises:
             SerializationError: the value does not fit the schema, or the schema has rules.
