@@ -54,6 +54,8 @@ class FakeKafka:
             raise ValueError(
                 f"FakeKafka needs at least one node and one partition, not {nodes} and {default_partitions}"
             )
+        # Set by close(), on any thread.
+        self._is_closed = False
         self._cluster_of_creator = FakeCluster(
             0, auto_create_partitions=default_partitions if auto_create else None, cluster_id="FakeKafka"
         )
@@ -85,9 +87,12 @@ class FakeKafka:
     def close(self) -> None:
         """Close all connections and release the ports. May be called more than once.
 
+        What was written can still be read.
+
         Raises:
             AssertionError: the fake broker itself failed. This is a bug of kproducer.
         """
+        self._is_closed = True
         self._cluster_of_creator.close()
 
     def reset(self) -> None:
@@ -95,7 +100,11 @@ class FakeKafka:
 
         For a broker that several tests share. All nodes are up afterwards. Transactional producers must be
         created after it.
+
+        Raises:
+            RuntimeError: ``close()`` was called.
         """
+        self._check_open()
         self.clear_faults()
         self.drop_connections()
         self._cluster.reset()
@@ -283,7 +292,9 @@ class FakeKafka:
 
         Raises:
             ValueError: there is no such node.
+            RuntimeError: ``close()`` was called.
         """
+        self._check_open()
         cluster = self._cluster
         for each in self._nodes(node):
             cluster.kill(each)
@@ -297,7 +308,9 @@ class FakeKafka:
 
         Raises:
             ValueError: there is no such node.
+            RuntimeError: ``close()`` was called.
         """
+        self._check_open()
         cluster = self._cluster
         for each in self._nodes(node):
             if not cluster.brokers[each].up:
@@ -310,6 +323,7 @@ class FakeKafka:
 
         Raises:
             ValueError: there is no such node.
+            RuntimeError: ``close()`` was called.
         """
         self.down(node)
         try:
@@ -322,7 +336,9 @@ class FakeKafka:
 
         Raises:
             ValueError: there is no such node.
+            RuntimeError: ``close()`` was called.
         """
+        self._check_open()
         for each in self._nodes(node):
             self._cluster.drop_connections(each)
 
@@ -362,6 +378,11 @@ class FakeKafka:
     @property
     def _cluster(self) -> FakeCluster:
         return self._cluster_of_creator.in_this_process()
+
+    def _check_open(self) -> None:
+        self._cluster_of_creator.in_this_process()  # a forked child gets the error for forked children
+        if self._is_closed:
+            raise RuntimeError("this FakeKafka was closed")
 
     def _inject(
         self, key: int, handler: Handler, times: int | None, node: int | None, description: str

@@ -127,7 +127,7 @@ class Topic:
             values: of all records, in the order of ``records``: by partition, then by offset. ``str`` stands
                 for its UTF-8 bytes.
             keys: the same, for keys.
-            headers: the same, for headers.
+            headers: the same, for headers: of each record, its pairs of name and value.
             partition: check this partition only.
             in_any_order: the order of the records does not matter.
             isolation_level: as for ``records``.
@@ -146,7 +146,7 @@ class Topic:
             if given is not None:
                 wanted[name] = [_encoded(each) for each in given]
         if headers is not None:
-            wanted["headers"] = [tuple(each) for each in headers]
+            wanted["headers"] = [_header_pairs(each) for each in headers]
         if not wanted:
             raise TypeError("assert_written needs values, keys or headers; [] if there should be no record")
         lengths = {len(each) for each in wanted.values()}
@@ -223,6 +223,11 @@ class Topic:
 
 def _encoded(value: bytes | str | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
+
+
+def _header_pairs(headers: Iterable[Any]) -> tuple[Any, ...]:
+    """Headers as records have them. What is not a pair stays as it is, and is shown so if it differs."""
+    return tuple(tuple(each) if isinstance(each, list) else each for each in headers)
 
 
 def _count(number: int) -> str:

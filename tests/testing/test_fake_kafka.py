@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import ssl
@@ -87,6 +88,19 @@ def test_records_are_read_back(kafka: FakeKafka) -> None:
     topic.assert_written(["plac\xe9", None], keys=["17", b"18"], headers=[[("trace", b"1")], []])
     assert topic.wait_for_records(1) == topic.records()
     assert kafka.topics == ["orders"]
+
+
+def test_headers_may_be_lists_or_tuples(kafka: FakeKafka) -> None:
+    with KafkaProducer(kafka.bootstrap_servers) as producer:
+        producer.send("orders", b"placed", headers=[("h", b"1"), ("i", None)])
+    topic = kafka.topic("orders")
+    in_lists: Any = [[["h", b"1"], ["i", None]]]
+    topic.assert_written(headers=in_lists)
+    topic.assert_written(headers=in_lists, in_any_order=True)
+    topic.assert_written(headers=((("h", b"1"), ("i", None)),))
+    another: Any = [[["h", b"2"], ["i", None]]]
+    with pytest.raises(AssertionError, match=r"headers=\(\('h', b'2'\), \('i', None\)\)"):
+        topic.assert_written(headers=another)
 
 
 def test_several_partitions_are_read_in_their_order(kafka: FakeKafka) -> None:
@@ -473,6 +487,30 @@ def test_a_producer_continues_after_reset(kafka: FakeKafka) -> None:
         kafka.reset()
         producer.send("orders", b"paid").result(30)
     kafka.topic("orders").assert_written([b"paid"])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda kafka: kafka.up(),
+        lambda kafka: kafka.up(1),
+        lambda kafka: kafka.down(),
+        lambda kafka: kafka.down(1),
+        lambda kafka: kafka.unreachable().__enter__(),
+        lambda kafka: kafka.drop_connections(),
+        lambda kafka: kafka.reset(),
+    ],
+    ids=["up", "up-1", "down", "down-1", "unreachable", "drop_connections", "reset"],
+)
+def test_nodes_of_a_closed_broker_cannot_be_used(call: Any) -> None:
+    with FakeKafka() as kafka:
+        send(kafka, b"placed")
+    with pytest.raises(RuntimeError, match=r"^this FakeKafka was closed$"):
+        call(kafka)
+    gc.collect()  # a coroutine that nobody awaits warns when it is collected
+    kafka.topic("orders").assert_written([b"placed"])
+    kafka.close()
 
 
 def test_close_leaves_no_thread_and_no_socket() -> None:
