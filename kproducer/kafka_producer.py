@@ -393,6 +393,7 @@ class KafkaProducer:
         Raises:
             KafkaTimeoutError: no broker has assigned one in time, for example because none receives metrics.
             KafkaError: a broker has refused the producer's telemetry.
+            BootstrapResolutionError: no name was resolved within ``bootstrap_resolve_timeout_ms``.
             IllegalStateError: ``enable_metrics_push`` is False; or called from a delivery callback, or by a
                 signal handler that interrupted ``send``: it would deadlock there.
             InvalidArgumentError: ``timeout`` is not a number.

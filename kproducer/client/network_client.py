@@ -191,9 +191,13 @@ class NetworkClient:
         connection = self.connections.get(str(node_id))
         return None if connection is None else connection.last_error
 
-    def last_errors(self) -> list[str]:
-        """For every known node its ``last_error``, or what its connection waits for. Any thread."""
-        return self.connections.last_errors(self._updater.fetch_nodes())
+    def last_errors(self, with_unanswered: bool = True) -> list[str]:
+        """For every known node its ``last_error``, or what its connection waits for. Any thread.
+
+        Args:
+            with_unanswered: see ``Connections.last_errors``.
+        """
+        return self.connections.last_errors(self._updater.fetch_nodes(), with_unanswered)
 
     @property
     def bootstrap_error(self) -> BootstrapResolutionError | None:
