@@ -430,7 +430,7 @@ class NetworkClient:
             except (RemoteProtocolError, BrokerError, AuthenticationError, NetworkError) as error:
                 self.end_connection(connection, error, now_ms)
                 if isinstance(error, BrokerError) and error.code == REBOOTSTRAP_REQUIRED:
-                    self._updater.handle_wrong_broker(connection.broker)
+                    self._updater.handle_wrong_broker(now_ms, connection.broker)
             except Exception as bug:
                 # It ends this connection only; the others continue.
                 _log.error("Unexpected error in a response of %s", connection.broker, exc_info=bug)
