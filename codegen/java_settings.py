@@ -160,10 +160,12 @@ OTHER_DEFAULTS: Final = {
 #: Supported settings that do something else than in Java.
 _OTHER_MEANING: Final = {
     "bootstrap.resolve.timeout.ms": "0: Java looks names up in the constructor, which fails if none is "
-    "found; here the constructor does not wait, and names are looked up again until one is found",
+    "found; here the constructor does not wait, except with client.dns.lookup="
+    "resolve_canonical_bootstrap_servers_only, and names are looked up again until one is found",
     "buffer.memory.allocation.strategy": "both values: batches take memory as they grow, like Java with "
     "incremental, and with compression, too",
-    "client.dns.lookup": "connections use all addresses of a name, IPv4 and IPv6",
+    "client.dns.lookup": "connections use all addresses of a name, IPv4 and IPv6; with "
+    "resolve_canonical_bootstrap_servers_only the constructor asks the name service, as in Java",
     "enable.idempotence": "more than five requests in flight turn idempotence off; Java raises an error",
     "interceptor.classes": "objects instead of names of classes",
     "metadata.recovery.strategy": "rebootstraps only after an attempt to connect to each known broker failed",

@@ -36,6 +36,7 @@ from kproducer.errors.suggestions import PRODUCER_METHODS, keyword_hints, no_suc
 from kproducer.kernel import IMPLEMENTATION, FastSend, fast_send
 from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
+from kproducer.runtime.fork_safe_import import import_module
 from kproducer.runtime.source_finder import IS_INTERPRETED
 from kproducer.sending.interceptors import ProducerInterceptors
 from kproducer.sending.record_sender import RecordSender
@@ -375,11 +376,15 @@ class KafkaProducer:
         After ``close``, the last state. A forked child begins with a new one.
         """
         # Imported here, as in ProducerEngine.metric_samples.
-        from kproducer.engine.producer_health import ProducerHealth, health_of
-
+        module = import_module("kproducer.engine.producer_health")
         engine = self._lifecycle.last_engine
         is_closed = self._lifecycle.is_closed
-        return ProducerHealth(is_closed=is_closed) if engine is None else health_of(engine, is_closed)
+        health: ProducerHealth = (
+            module.ProducerHealth(is_closed=is_closed)
+            if engine is None
+            else module.health_of(engine, is_closed)
+        )
+        return health
 
     def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:
         """The id under which brokers know this client's metrics (KIP-714); the same until ``close``.
@@ -393,6 +398,7 @@ class KafkaProducer:
         Raises:
             KafkaTimeoutError: no broker has assigned one in time, for example because none receives metrics.
             KafkaError: a broker has refused the producer's telemetry.
+            BootstrapResolutionError: no name was resolved within ``bootstrap_resolve_timeout_ms``.
             IllegalStateError: ``enable_metrics_push`` is False; or called from a delivery callback, or by a
                 signal handler that interrupted ``send``: it would deadlock there.
             InvalidArgumentError: ``timeout`` is not a number.

@@ -287,7 +287,9 @@ class _Injector:
     def _merged(self, pairs: _Pairs, fields: _Pairs) -> _Pairs:
         if not fields:
             return pairs
-        return [pair for pair in pairs if _name(pair) not in self._fields] + fields
+        # The caller's baggage stays unless there is another: it does not belong to the span.
+        replaced = (self._fields - {"baggage"}) | {name for name, _ in fields}
+        return [pair for pair in pairs if _name(pair) not in replaced] + fields
 
 
 class _Operation:
@@ -298,6 +300,8 @@ class _Operation:
         self._attributes = attributes
         self._sent, self._durations = sent, durations
         self._began_s = time.monotonic()
+        #: An interrupted call may end it, and then the record's outcome, or the other way round.
+        self._has_ended = False
 
     def run(self, call: Callable[[], SendManyResult]) -> SendManyResult:
         """Make a bulk call; the operation ends when all outcomes are known."""
@@ -335,6 +339,8 @@ class _Operation:
 
     def end_record(self, metadata: RecordMetadata, error: KafkaError | None) -> None:
         """End it with the outcome of a single record."""
+        if self._has_ended:
+            return
         partition = {}
         if metadata.partition >= 0:
             partition = {"messaging.destination.partition.id": str(metadata.partition)}
@@ -352,7 +358,7 @@ class _Operation:
         text: str | None = None,
         partition: Mapping[str, str] | None = None,
     ) -> None:
-        """End the span and count.
+        """End the span and count, unless that was done before.
 
         Args:
             error: why it failed; ``None``: it succeeded.
@@ -360,6 +366,9 @@ class _Operation:
             text: describes the failure; ``None``: the error's own text.
             partition: attributes of the metrics of a single record.
         """
+        if self._has_ended:
+            return
+        self._has_ended = True
         attributes = {**self._attributes, **(partition or {})}
         duration = attributes
         if error is not None:

@@ -60,9 +60,10 @@ class AsyncKafkaProducer:
     Raises:
         ConfigError: as ``KafkaProducer``.
 
-    The constructor starts the producer and needs no event loop. One producer serves all event loops of a
-    process, also several at once or one after another, each on its own thread; records of one loop keep their
-    order. Interceptors, serializers and the partitioner run on the thread of the loop, once per record;
+    The constructor starts the producer and needs no event loop. It does not wait, except for the name service
+    with ``client_dns_lookup="resolve_canonical_bootstrap_servers_only"``. One producer serves all event loops
+    of a process, also several at once or one after another, each on its own thread; records of one loop keep
+    their order. Interceptors, serializers and the partitioner run on the thread of the loop, once per record;
     ``on_delivery`` runs on the I/O thread. Fork and interpreter exit: as for ``KafkaProducer``.
     """
 

@@ -166,10 +166,19 @@ class Connections:
         """Whether a connection is about to become ready, and not held up by a slow name service."""
         return any(connection.is_preparing(now_ms) for connection in self._by_id.values())
 
-    def last_errors(self, nodes: Iterable[Node]) -> list[str]:
-        """For each node how its last connection ended, or what it waits for, if anything. Any thread."""
-        connections = [self._by_id.get(str(node.id)) for node in nodes]
-        errors = [each.last_error or self._waits_for(each) for each in connections if each is not None]
+    def last_errors(self, nodes: Iterable[Node], with_unanswered: bool = True) -> list[str]:
+        """For each node how its last connection ended, or what it waits for, if anything. Any thread.
+
+        Args:
+            nodes: whose connections.
+            with_unanswered: also the requests in flight on ready connections, which a busy client always has.
+        """
+        errors: list[str | None] = []
+        for node in nodes:
+            each = self._by_id.get(str(node.id))
+            if each is not None:
+                has_wait = with_unanswered or each.state is not ConnectionState.READY
+                errors.append(each.last_error or (self._waits_for(each) if has_wait else None))
         return [error for error in errors if error is not None]
 
     def failures(self, nodes: Iterable[Node]) -> list[str]:

@@ -266,7 +266,7 @@ class Metadata:
 
     def rebootstrap(self) -> None:
         """Return to the configured addresses (KIP-899)."""
-        _log.info("Rebootstrapping with %s", self._bootstrap_addresses)
+        _log.debug("Rebootstrapping with %s", self._bootstrap_addresses)
         self.bootstrap(self._bootstrap_addresses)
 
     def update(

@@ -18,6 +18,7 @@ from kproducer_messages.metadata_request import MetadataRequestTopic
 
 from kproducer.client.api_versions import REBOOTSTRAP_REQUIRED
 from kproducer.client.client_request import ClientRequest, MessageBuilder
+from kproducer.client.connections import QUIET_MS
 from kproducer.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, BootstrapResolutionError, KafkaError
@@ -25,7 +26,7 @@ from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_co
 from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.protocol.registry import ApiKey, supported_versions
 from kproducer.runtime.clock import NEVER_MS
-from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats
 from kproducer.types import Node
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class MetadataUpdater:
         self._servers = ", ".join(config.bootstrap_servers)
         self._client: NetworkClient  # set by attach
         # I/O thread only
+        self._repeats = LogRepeats(QUIET_MS)
         self.bootstrap_error: BootstrapResolutionError | None = None
         #: How long names may take to resolve; 0: no limit, or the first one is resolved.
         self._resolve_timeout_ms = config.bootstrap_resolve_timeout_ms
@@ -184,11 +186,20 @@ class MetadataUpdater:
             self._metadata.failed_update(now_ms, error)
         self._metadata.request_update(f"the connection to node {node_id} ended")
 
-    def handle_wrong_broker(self, broker: str) -> None:
+    def handle_wrong_broker(self, now_ms: int, broker: str) -> None:
         """A broker says that it is not the one that this client means: addresses were given to others."""
-        if self._may_rebootstrap:
-            _log.info("%s is another broker, or of another cluster, than metadata says", broker)
-            self._disconnect_and_rebootstrap()
+        if not self._may_rebootstrap:
+            return
+        # Behind a proxy that leads to another broker for good, this happens several times a second.
+        suffix = self._repeats.suffix(broker, now_ms)
+        if suffix is not None:
+            _log.warning(
+                "%s is another broker, or of another cluster, than metadata says; starting again with"
+                " bootstrap_servers%s",
+                broker,
+                suffix,
+            )
+        self._disconnect_and_rebootstrap()
 
     def handle_acceptance(self) -> None:
         """A broker has answered the first request of a connection, authenticated if it had to be."""

@@ -191,9 +191,13 @@ class NetworkClient:
         connection = self.connections.get(str(node_id))
         return None if connection is None else connection.last_error
 
-    def last_errors(self) -> list[str]:
-        """For every known node its ``last_error``, or what its connection waits for. Any thread."""
-        return self.connections.last_errors(self._updater.fetch_nodes())
+    def last_errors(self, with_unanswered: bool = True) -> list[str]:
+        """For every known node its ``last_error``, or what its connection waits for. Any thread.
+
+        Args:
+            with_unanswered: see ``Connections.last_errors``.
+        """
+        return self.connections.last_errors(self._updater.fetch_nodes(), with_unanswered)
 
     @property
     def bootstrap_error(self) -> BootstrapResolutionError | None:
@@ -426,7 +430,7 @@ class NetworkClient:
             except (RemoteProtocolError, BrokerError, AuthenticationError, NetworkError) as error:
                 self.end_connection(connection, error, now_ms)
                 if isinstance(error, BrokerError) and error.code == REBOOTSTRAP_REQUIRED:
-                    self._updater.handle_wrong_broker(connection.broker)
+                    self._updater.handle_wrong_broker(now_ms, connection.broker)
             except Exception as bug:
                 # It ends this connection only; the others continue.
                 _log.error("Unexpected error in a response of %s", connection.broker, exc_info=bug)

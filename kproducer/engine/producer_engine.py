@@ -222,6 +222,8 @@ class ProducerEngine:
             return instance_id
         if self._ended.is_set():
             raise ProducerClosedError(f"{call}: the producer was closed before a broker assigned an id")
+        if self.client.bootstrap_error is not None:
+            raise self.client.bootstrap_error.with_traceback(None)
         if not telemetry.is_open:
             raise KafkaError(f"{call}: a broker has refused telemetry; the log has its answer at INFO")
         causes = self.last_errors()
@@ -368,11 +370,15 @@ class ProducerEngine:
         error.outcome = Outcome.UNKNOWN
         self.accumulator.abandon_after_fork(error)
 
-    def last_errors(self) -> str:
-        """The present failures of connections and metadata, for error messages; empty if there are none."""
+    def last_errors(self, with_unanswered: bool = True) -> str:
+        """The present failures of connections and metadata, for error messages; empty if there are none.
+
+        Args:
+            with_unanswered: see ``Connections.last_errors``.
+        """
         if self.sender.is_forced_to_close and not self._ended.is_set():
             return _BLOCKED
-        return self.metadata.describe_failures(self.client.last_errors())
+        return self.metadata.describe_failures(self.client.last_errors(with_unanswered))
 
 
 def refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> None:

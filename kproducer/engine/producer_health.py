@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from kproducer.client.node_connection import ConnectionState
+from kproducer.errors import ProducerClosedError
 
 if TYPE_CHECKING:
     from kproducer.engine.producer_engine import ProducerEngine
@@ -21,15 +22,17 @@ class ProducerHealth:
         is_closed: ``close`` was called, or the I/O thread has ended.
         is_connected: a request could be sent to at least one broker.
         connected_brokers: the brokers with a connection that is ready: "host:port (id 1)".
-        connection_error: why brokers cannot be reached, or what their connections wait for; ``None``: all is
-            well, or nothing was tried yet. It may name one broker while another one works.
+        connection_error: why brokers cannot be reached, or what connections that are not ready yet wait for;
+            ``None``: all is well, or nothing was tried yet. It may name one broker while another one works.
+            Requests that a connected broker has not answered yet are no error.
         unacknowledged_batches: batches that are neither delivered nor failed.
         unacknowledged_records: the records in them.
         oldest_unacknowledged_ms: age of the oldest of them in ms; ``None``: there are none.
         last_error: the last error with which records failed; ``None``: none has failed.
         last_error_time_ms: when that was, in ms since the epoch; ``None``: never.
         metadata_age_ms: ms since the last full metadata update; ``None``: before the first.
-        fatal_error: why this producer will never send again and has to be replaced; ``None``: it is usable.
+        fatal_error: why this producer will never send again and has to be replaced; ``None``: it is usable,
+            or was closed before it failed (``is_closed``).
         negotiated_versions: the version last used, by node id and name of the API.
     """
 
@@ -58,7 +61,7 @@ def health_of(engine: ProducerEngine, is_closed: bool) -> ProducerHealth:
         is_closed=is_closed or engine.has_ended,
         is_connected=bool(brokers),
         connected_brokers=tuple(brokers),
-        connection_error=engine.last_errors() or None,
+        connection_error=engine.last_errors(with_unanswered=False) or None,
         unacknowledged_batches=len(batches),
         unacknowledged_records=sum(batch.record_count for batch in batches),
         oldest_unacknowledged_ms=max((now_ms - batch.created_ms for batch in batches), default=None),
@@ -74,11 +77,13 @@ def health_of(engine: ProducerEngine, is_closed: bool) -> ProducerHealth:
 
 
 def _fatal_error(engine: ProducerEngine) -> str | None:
+    if engine.client.bootstrap_error is not None:
+        return str(engine.client.bootstrap_error)
     if engine.transaction_manager is None:
         return None
     from kproducer.transactions.transaction_state import TransactionState
 
     lifecycle = engine.transaction_manager.lifecycle
-    if lifecycle.state is not TransactionState.FATAL_ERROR:
-        return None
+    if lifecycle.state is not TransactionState.FATAL_ERROR or type(lifecycle.cause) is ProducerClosedError:
+        return None  # is_closed says so
     return str(lifecycle.cause)

@@ -1,4 +1,4 @@
-"""Imports on the I/O thread, which must not be under way while another thread forks.
+"""Imports that may happen while another thread forks: on the I/O thread, and in a first call of a method.
 
 A child that is forked during an import could never import that module: the lock of the module would be held
 by a thread that the child does not have.

@@ -54,6 +54,8 @@ class TelemetryLink:
             Milliseconds until the next step; responses and connections end the poll sooner.
         """
         telemetry = self.telemetry
+        if self._client.bootstrap_error is not None:
+            telemetry.end()  # there will never be a broker; who waits for the id has to learn it
         if now_ms < telemetry.due_ms:
             return telemetry.due_ms - now_ms
         try:

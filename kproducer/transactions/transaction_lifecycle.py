@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from kproducer.errors import (
     AbortTransactionError,
+    BootstrapResolutionError,
     FatalProducerError,
     FencedError,
     IllegalStateError,
@@ -54,6 +55,9 @@ from kproducer.types import TopicPartition
 _log = GuardedLogger(__name__)
 _S = TransactionState
 _ENDING: Final = (_S.COMMITTING, _S.ABORTING)
+
+#: The errors that end the producer and that callers tell from others.
+_KEPT: Final = (FencedError, BootstrapResolutionError)
 
 _BEGIN_FIRST = "begin a transaction first"
 
@@ -358,7 +362,7 @@ class TransactionLifecycle:
         """The error of every call in FATAL_ERROR, and of every call but an abort in ABORTABLE_ERROR."""
         error: KafkaError
         if self.state is _S.FATAL_ERROR:
-            error_class = FencedError if isinstance(self.cause, FencedError) else FatalProducerError
+            error_class = next((each for each in _KEPT if isinstance(self.cause, each)), FatalProducerError)
             error = error_class(
                 f"the producer has failed and cannot be used any more, close it: {self.cause}"
             )

@@ -12,7 +12,6 @@ import pytest
 from kproducer import (
     BootstrapResolutionError,
     CloseTimeoutError,
-    FatalProducerError,
     KafkaError,
     Outcome,
     ProducerConfig,
@@ -126,13 +125,42 @@ def test_names_that_do_not_resolve_in_time_end_the_producer(stage: Stage, servic
         max_block_ms=600_000,
         transactional_id="tx",
     )
-    with pytest.raises(FatalProducerError, match="bootstrap_resolve_timeout_ms=200"):
+    with pytest.raises(BootstrapResolutionError, match="bootstrap_resolve_timeout_ms=200"):
         producer.kafka.init_transactions()
+    assert "bootstrap_resolve_timeout_ms=200" in (producer.kafka.health().fatal_error or "")
     for _ in range(2):
         with pytest.raises(BootstrapResolutionError, match=rf"{SLOW_HOST}:9092.*name service has not"):
             producer.kafka.partitions_for("t")
     producer.kafka.close()
     assert not service.answers.is_set()
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_health_says_that_no_name_was_resolved(idempotent: bool, stage: Stage, service: NameService) -> None:
+    producer = stage.producer(
+        stage.cluster(),
+        bootstrap_servers=[f"{SLOW_HOST}:9092"],
+        bootstrap_resolve_timeout_ms=200,
+        enable_idempotence=idempotent,
+    )
+    with pytest.raises(BootstrapResolutionError):
+        producer.kafka.partitions_for("t")
+    assert "bootstrap_resolve_timeout_ms=200" in (producer.kafka.health().fatal_error or "")
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_no_broker_will_assign_an_id_if_no_name_was_resolved(
+    idempotent: bool, stage: Stage, service: NameService
+) -> None:
+    producer = stage.producer(
+        stage.cluster(),
+        bootstrap_servers=[f"{SLOW_HOST}:9092"],
+        bootstrap_resolve_timeout_ms=200,
+        enable_idempotence=idempotent,
+    )
+    for _ in range(2):
+        with pytest.raises(BootstrapResolutionError):
+            producer.kafka.client_instance_id(timeout=PATIENCE_S)
 
 
 def test_records_wait_for_a_name_that_resolves_in_time(stage: Stage, service: NameService) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from opentelemetry import trace
+from opentelemetry import baggage, trace
+from opentelemetry import context as otel_context
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -146,6 +147,44 @@ def test_an_existing_context_is_replaced_and_linked(
     assert headers_of(cluster) == [[("b", b"2"), ("traceparent", traceparent(span))]]
     (link,) = span.links
     assert f"{link.context.trace_id:032x}" in OTHER_TRACE
+
+
+def test_baggage_of_the_caller_stays(
+    cluster: FakeCluster, producer: KafkaProducer, telemetry: Telemetry
+) -> None:
+    traced = telemetry.instrument(producer)
+    headers = [("baggage", b"user=1"), ("tracestate", b"a=1")]
+    traced.send("orders", b"v", headers=headers).result(PATIENCE_S)
+    with_baggage = baggage.set_baggage("user", "2")
+    token = otel_context.attach(with_baggage)
+    try:
+        traced.send("orders", b"v", headers=headers).result(PATIENCE_S)
+    finally:
+        otel_context.detach(token)
+    kept, replaced = (dict(each) for each in headers_of(cluster))
+    assert kept["baggage"] == b"user=1"
+    assert replaced["baggage"] == b"user=2"
+    assert "tracestate" not in kept
+
+
+def test_an_interrupted_send_ends_its_operation_once(
+    cluster: FakeCluster, producer: KafkaProducer, telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C may come after the record was accepted."""
+    send = producer.send
+
+    def interrupted(*arguments: Any) -> Any:
+        send(*arguments).result(PATIENCE_S)
+        producer.flush(PATIENCE_S)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(producer, "send", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        telemetry.instrument(producer).send("orders", b"v")
+    assert telemetry.span.status.status_code is StatusCode.UNSET
+    assert telemetry.sent() == {None: 1}
+    (duration,) = telemetry.points("messaging.client.operation.duration")
+    assert duration.count == 1
 
 
 def test_a_failed_record(cluster: FakeCluster, producer: KafkaProducer, telemetry: Telemetry) -> None:

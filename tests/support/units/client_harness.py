@@ -50,7 +50,7 @@ class NoteTakingUpdater:
     def cluster_id_to_check(self) -> str | None:
         return self.cluster_id
 
-    def handle_wrong_broker(self, broker: str) -> None:
+    def handle_wrong_broker(self, now_ms: int, broker: str) -> None:
         self.wrong_brokers.append(broker)
 
     def is_update_due(self, now_ms: int) -> bool:

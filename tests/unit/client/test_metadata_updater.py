@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import struct
 from typing import Any
@@ -357,6 +358,17 @@ def test_the_wrong_broker_leads_to_a_rebootstrap() -> None:
     assert not world.client.connections.get("2").is_connected  # type: ignore[union-attr]
     world.update()
     assert not world.metadata.snapshot.is_bootstrap
+
+
+def test_a_wrong_broker_that_stays_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    with caplog.at_level(logging.INFO, "kproducer.client"):
+        for second in range(61):
+            world.updater.handle_wrong_broker(second * 1000, "b2:9092 (id 2)")
+    first, second = caplog.records
+    assert first.levelno == logging.WARNING
+    assert first.getMessage().startswith("b2:9092 (id 2) is another broker")
+    assert second.getMessage().endswith("(59 more like this since the last such message)")
 
 
 def test_the_wrong_broker_is_an_error_without_recovery() -> None:

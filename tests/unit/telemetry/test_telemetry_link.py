@@ -22,6 +22,8 @@ BOTH = {71: (0, 0), 72: (0, 0)}
 class Client:
     """Stands for NetworkClient: the connections that can take a request, and what was sent."""
 
+    bootstrap_error: Exception | None = None
+
     def __init__(self) -> None:
         self.ready: list[Any] = []
         self.is_connected = True
@@ -70,6 +72,13 @@ def test_the_first_connection_with_the_api_gets_the_request(bench):
     assert [(node_id, api_key) for node_id, api_key, _ in bench.client.sent] == [("one", 71)]
     assert bench.step() > 10**9  # nothing to do before the response
     assert len(bench.client.sent) == 1
+
+
+def test_it_ends_if_no_broker_will_ever_be_found(bench):
+    bench.client.bootstrap_error = OSError("no name could be resolved")
+    assert bench.step() > 10**9
+    assert not bench.telemetry.is_open
+    assert bench.telemetry.await_instance_id(0) is None
 
 
 def test_without_the_api_it_looks_again_later(bench):

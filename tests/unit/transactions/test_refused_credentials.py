@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproducer.errors import AuthenticationError, BootstrapResolutionError, FatalProducerError
+from kproducer.errors import AuthenticationError, BootstrapResolutionError
 from kproducer.runtime.clock import NEVER_MS
 from kproducer.transactions.coordinator_link import CoordinatorLink
 from kproducer.transactions.transaction_manager import TransactionManager
@@ -85,5 +85,5 @@ def test_names_that_were_not_resolved_in_time_end_the_producer() -> None:
     operation = manager.lifecycle.begin_initialize()
     CoordinatorLink(manager.protocol, client, ManualClock()).step(0)  # type: ignore[arg-type]
     assert operation.has_ended
-    assert isinstance(operation.error, FatalProducerError)
+    assert type(operation.error) is BootstrapResolutionError
     assert "no name could be resolved" in str(operation.error)
