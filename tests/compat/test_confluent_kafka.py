@@ -402,6 +402,19 @@ def test_messages_that_wait_for_their_topic_fill_the_queue(
     assert len(read(mock_cluster, "late", accepted)) == accepted
 
 
+def test_a_message_for_which_there_is_never_memory_fails_in_time(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", 1)
+    config = {"bootstrap.servers": mock_cluster.bootstrap_servers, "transactional.id": "tx"}
+    producer = adapter.Producer({**config, "queue.buffering.max.kbytes": 1024, "message.timeout.ms": 500})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    seen = Callbacks()
+    producer.produce("t", bytes(700_000), on_delivery=seen)
+    assert producer.flush(PATIENCE_S) == 0
+    assert [error.name() for error, _ in seen.seen] == ["_MSG_TIMED_OUT"]
+    producer.close()
+
+
 def test_a_topic_that_does_not_exist(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
     mock_cluster.set_topic_error("missing", 3)
     producer, seen = make(topic_metadata_propagation_max_ms=200), Callbacks()

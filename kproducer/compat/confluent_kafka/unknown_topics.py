@@ -184,6 +184,8 @@ class UnknownTopics:
             try:
                 self._send(waiting[0])
             except (BufferError, BufferExhaustedError):
+                text = "message.timeout.ms has passed, and there was no memory for the message"
+                self._fail_expired(topic, text, now_s)
                 return
             except KafkaError as error:
                 self._fail(topic, error, 1)
@@ -199,9 +201,13 @@ class UnknownTopics:
             text = f"topic {topic!r} does not exist"
             self._fail(topic, error_for_code(UNKNOWN_TOPIC_OR_PARTITION_CODE, text), len(self.topics[topic]))
             return
+        self._fail_expired(
+            topic, f"message.timeout.ms has passed, and the topic is not known: {cause}", now_s
+        )
+
+    def _fail_expired(self, topic: str, text: str, now_s: float) -> None:
         expired = sum(now_s - each.started_s >= self._timeout_s for each in self.topics[topic])
         if expired:
-            text = f"message.timeout.ms has passed, and the topic is not known: {cause}"
             self._fail(topic, DeliveryTimeoutError(text), expired)
 
     def _fail(self, topic: str, error: KafkaError, count: int) -> None:
