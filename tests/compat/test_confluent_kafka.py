@@ -327,6 +327,94 @@ def test_messages_wait_for_a_topic_that_appears(mock_cluster: MockCluster, make:
     assert [int(each.value()) for each in read(mock_cluster, "late", 50)] == list(range(50))
 
 
+@pytest.mark.parametrize("headers", [5, {"a": 7}, [("a", 7)]])
+def test_wrong_headers_are_refused_before_the_topic_is_known(make: Callable[..., Any], headers: Any) -> None:
+    producer = make(bootstrap_servers=UNREACHABLE, log_level=0)
+    with pytest.raises(TypeError):
+        producer.produce("t", b"", headers=headers)
+
+
+def test_messages_that_wait_for_their_topic_are_those_of_produce(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.set_topic_error("late", 5)  # LEADER_NOT_AVAILABLE
+    producer, headers = make(), [("a", b"1")]
+    producer.produce("late", b"v", headers=headers)
+    headers.append(("b", b"2"))
+    if isinstance(producer, adapter.Producer):
+        value = bytearray(b"before")
+        producer.produce("late", value, bytearray(b"key"))
+        value[:] = b"after!"
+    mock_cluster.set_topic_error("late", 0)
+    assert producer.flush(PATIENCE_S) == 0
+    is_adapter = isinstance(producer, adapter.Producer)
+    found = {each.value(): each for each in read(mock_cluster, "late", 1 + is_adapter)}
+    assert found[b"v"].headers() == [("a", b"1")]
+    if is_adapter:
+        assert found[b"before"].key() == b"key"
+
+
+def test_a_partition_that_does_not_exist_in_a_topic_that_is_not_known_yet(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 2)
+    producer, seen = make(), Callbacks()
+    producer.produce("t", b"", partition=7, on_delivery=seen)
+    assert producer.flush(PATIENCE_S) == 0
+    assert [error.name() for error, _ in seen.seen] == ["_UNKNOWN_PARTITION"]
+
+
+def test_a_small_queue_is_enough_for_a_transaction(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make(transactional_id="tx", queue_buffering_max_kbytes=1024)
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    produced = 0
+    while produced < 100:  # more than the queue
+        try:
+            producer.produce("t", bytes(20_000))
+            produced += 1
+        except BufferError:
+            producer.poll(0.1)
+    producer.commit_transaction(PATIENCE_S)
+    assert len(read(mock_cluster, "t", 100)) == 100
+
+
+def test_messages_that_wait_for_their_topic_fill_the_queue(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.set_topic_error("late", 5)  # LEADER_NOT_AVAILABLE
+    producer = make(transactional_id="tx", queue_buffering_max_kbytes=1024)
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    accepted = 0
+    for _ in range(100):
+        try:
+            producer.produce("late", bytes(20_000))
+            accepted += 1
+        except BufferError:
+            break
+    assert 40 <= accepted <= 60
+    mock_cluster.set_topic_error("late", 0)
+    producer.commit_transaction(PATIENCE_S)
+    assert len(read(mock_cluster, "late", accepted)) == accepted
+
+
+def test_a_message_for_which_there_is_never_memory_fails_in_time(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", 1)
+    config = {"bootstrap.servers": mock_cluster.bootstrap_servers, "transactional.id": "tx"}
+    producer = adapter.Producer({**config, "queue.buffering.max.kbytes": 1024, "message.timeout.ms": 500})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    seen = Callbacks()
+    producer.produce("t", bytes(700_000), on_delivery=seen)
+    assert producer.flush(PATIENCE_S) == 0
+    assert [error.name() for error, _ in seen.seen] == ["_MSG_TIMED_OUT"]
+    producer.close()
+
+
 def test_a_topic_that_does_not_exist(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
     mock_cluster.set_topic_error("missing", 3)
     producer, seen = make(topic_metadata_propagation_max_ms=200), Callbacks()
@@ -422,7 +510,8 @@ def test_list_topics(mock_cluster: MockCluster, make: Callable[..., Any]) -> Non
 def test_list_topics_of_a_cluster_that_is_down(client: ModuleType, make: Callable[..., Any]) -> None:
     with pytest.raises(client.KafkaException) as raised:
         make(bootstrap_servers=UNREACHABLE, log_level=0).list_topics(timeout=0.3)
-    assert raised.value.args[0].code() in (client.KafkaError._TIMED_OUT, client.KafkaError._TRANSPORT)
+    assert raised.value.args[0].code() == client.KafkaError._TRANSPORT
+    assert not raised.value.args[0].retriable()
 
 
 def test_close(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
@@ -465,6 +554,22 @@ def test_produce_batch(mock_cluster: MockCluster, make: Callable[..., Any]) -> N
     for wrong in ("text", [5], [{"value": 5}]):
         with pytest.raises(TypeError):
             producer.produce_batch("t", wrong)
+
+
+def test_produce_batch_of_a_serializing_producer_does_not_serialize(
+    mock_cluster: MockCluster, client: ModuleType
+) -> None:
+    mock_cluster.create_topic("t", 1)
+
+    def serialize(value: Any, context: Any) -> bytes:
+        return b"serialized"
+
+    settings = {"bootstrap.servers": mock_cluster.bootstrap_servers, "value.serializer": serialize}
+    producer = client.SerializingProducer(settings)
+    assert producer.produce_batch("t", [{"value": b"v", "key": b"k"}]) == 1
+    assert producer.flush(PATIENCE_S) == 0
+    (found,) = read(mock_cluster, "t", 1)
+    assert (found.key(), found.value()) == (b"k", b"v")
 
 
 def test_transactional_calls_in_the_wrong_state(
@@ -605,6 +710,128 @@ def test_logs_reach_the_logger_of_the_application(caplog: pytest.LogCaptureFixtu
     assert not [
         each for each in logging.getLogger("kproducer").handlers if "Forwarded" in type(each).__name__
     ]
+
+
+def test_producers_with_the_same_logger_share_the_log_until_the_last_is_closed() -> None:
+    logger = logging.getLogger("application")
+    first, second = (adapter.Producer({"bootstrap.servers": UNREACHABLE}, logger=logger) for _ in range(2))
+
+    def forwarders() -> int:
+        return sum("Forwarded" in type(each).__name__ for each in logging.getLogger("kproducer").handlers)
+
+    assert forwarders() == 1
+    first.close()
+    assert forwarders() == 1
+    second.close()
+    assert forwarders() == 0
+
+
+def test_the_exception_of_a_block_wins_over_that_of_its_close(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", 1)
+
+    def fail(error: Any, message: Any) -> None:
+        raise LookupError("callback")
+
+    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+
+    def use() -> None:
+        with producer:
+            producer.produce("t", b"", on_delivery=fail)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        use()
+    producer.close()
+
+
+def test_a_flush_ends_when_another_thread_serves_the_last_message(mock_cluster: MockCluster) -> None:
+    """It must neither end before the callback has, nor wait for something that does not come any more."""
+    mock_cluster.create_topic("t", 1)
+    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    in_callback, may_end = threading.Event(), threading.Event()
+    inside: list[int] = []
+
+    def callback(error: Any, message: Any) -> None:
+        inside.append(producer.flush(PATIENCE_S))  # does not wait for its own message
+        in_callback.set()
+        may_end.wait(PATIENCE_S)
+
+    producer.produce("t", b"", on_delivery=callback)
+    poller = threading.Thread(target=producer.poll, args=(PATIENCE_S,))
+    poller.start()
+    assert in_callback.wait(PATIENCE_S)
+    assert (len(producer), producer.flush(0), inside) == (1, 1, [0])
+    left: list[int] = []
+    flusher = threading.Thread(target=lambda: left.append(producer.flush()), daemon=True)
+    flusher.start()
+    assert producer.flush(0.1) == 1
+    assert left == []
+    may_end.set()
+    flusher.join(PATIENCE_S)
+    poller.join(PATIENCE_S)
+    assert (left, len(producer)) == ([0], 0)
+    producer.close()
+
+
+def test_calls_that_wait_are_refused_in_the_middle_of_a_send(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    producer.produce("t", b"")
+    producer.flush(PATIENCE_S)
+    accumulator = producer._lifecycle.running_engine().accumulator
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(accumulator.queues), "holds_lock", lambda _: True)
+        for call in (producer.flush, producer.close, lambda: producer.poll(1)):
+            with pytest.raises(adapter.KafkaException) as raised:
+                call()
+            assert raised.value.args[0].code() == adapter.KafkaError._STATE
+        assert producer.poll(0) == 0
+    producer.close()
+
+
+@pytest.mark.parametrize("in_child", [False, True])
+def test_messages_that_wait_for_their_topic_are_delivered_at_exit(
+    mock_cluster: MockCluster, in_child: bool
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    program = AT_EXIT_OF_A_CHILD if in_child else AT_EXIT
+    result = run(program, mock_cluster.bootstrap_servers)
+    assert result.returncode == 0, result.stderr
+    assert [each.value() for each in read(mock_cluster, "t", 1)] == [b"x"]
+
+
+def test_messages_that_are_lost_at_exit_are_logged() -> None:
+    result = run(AT_EXIT, UNREACHABLE)
+    assert "1 messages were lost: their topics were not known when the process ended" in result.stderr
+    assert "message.timeout.ms has passed" in result.stderr
+
+
+def run(program: str, servers: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, servers], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+AT_EXIT = """
+import sys
+from kproducer.compat.confluent_kafka import Producer
+producer = Producer({"bootstrap.servers": sys.argv[1], "message.timeout.ms": 3000})
+producer.produce("t", b"x")
+sys.exit()
+"""
+AT_EXIT_OF_A_CHILD = """
+import multiprocessing, sys
+from kproducer.compat.confluent_kafka import Producer
+
+def work(servers):
+    global producer
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce("t", b"x")
+
+child = multiprocessing.get_context("fork").Process(target=work, args=(sys.argv[1],))
+child.start()
+child.join()
+"""
 
 
 def test_every_public_name_of_the_peer_exists() -> None:

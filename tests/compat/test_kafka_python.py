@@ -29,6 +29,7 @@ from kproducer import KafkaTimeoutError, Outcome
 from kproducer.compat import kafka as adapter
 from kproducer.compat.kafka import errors as adapter_errors
 from kproducer.compat.kafka import producer as adapter_producer
+from kproducer.compat.kafka.record_future import FutureRecordMetadata
 from tests.support.kafka.mock_cluster import MockCluster
 
 pytestmark = [
@@ -369,6 +370,14 @@ def test_a_future_can_be_awaited(mock_cluster: MockCluster) -> None:
 
     with adapter.KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
         assert asyncio.run(send()).offset == 0
+
+
+def test_a_future_that_has_failed_can_be_awaited() -> None:
+    async def send() -> Any:
+        return await FutureRecordMetadata.failed_with(KafkaTimeoutError("late"))
+
+    with pytest.raises(adapter_errors.KafkaTimeoutError, match="late"):
+        asyncio.run(send())
 
 
 def test_bootstrap_connected(mock_cluster: MockCluster) -> None:

@@ -60,6 +60,8 @@ class DeliveryReports:
         self.count = 0
         self._open: dict[ProduceRequestResult, list[Report]] = {}
         self._chunks: deque[tuple[list[Report], float]] = deque()
+        # By thread: messages whose callbacks it runs now, which ``count`` does not include.
+        self._serving: dict[int, int] = {}
         # The I/O thread appends, under _changed.
         self._changed = threading.Condition()
         self._done: deque[tuple[ProduceRequestResult | list[Report], float]] = deque()
@@ -138,6 +140,27 @@ class DeliveryReports:
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._done or self._chunks), timeout_s)
 
+    def wait_all(self, timeout_s: float) -> bool:
+        """Wait until there is something to serve or all is reported; ``False``: not in time."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: bool(self._done or self._chunks) or not self._unreported(), timeout_s
+            )
+
+    def unreported(self) -> int:
+        """Messages whose callbacks have not run to their end.
+
+        In a callback: only those that no thread has begun with, because two callbacks that waited for each
+        other would wait for ever.
+        """
+        with self._lock:
+            return self._unreported()
+
+    def _unreported(self) -> int:
+        """As ``unreported``. Without the lock, which is taken before ``_changed``, it is a moment late."""
+        serving = self._serving
+        return self.count if threading.get_ident() in serving else self.count + sum(list(serving.values()))
+
     def serve(self) -> int:
         """Run the callbacks of everything that is done, on this thread; returns the number of messages.
 
@@ -162,10 +185,13 @@ class DeliveryReports:
                     callback(its_error, Message(delivery, key, value, its_error, done_s - started_s))
             finally:
                 served += len(chunk) - remaining
-                if remaining:
-                    with self._lock:
+                with self._lock:
+                    if remaining:
                         self.count += remaining
                         self._chunks.appendleft((chunk[:remaining], done_s))
+                    self._end_serving(len(chunk))
+                with self._changed:
+                    self._changed.notify_all()  # others may wait in flush for these messages
         return served
 
     def _take(self) -> tuple[list[Report], float] | None:
@@ -178,8 +204,16 @@ class DeliveryReports:
             del reports[-_CHUNK:]
             if not reports:
                 self._chunks.popleft()
+            me = threading.get_ident()
+            self._serving[me] = self._serving.get(me, 0) + len(chunk)
             self.count -= len(chunk)
             return chunk, done_s
+
+    def _end_serving(self, count: int) -> None:
+        me = threading.get_ident()
+        self._serving[me] -= count
+        if not self._serving[me]:
+            del self._serving[me]
 
     def _move_batch(self) -> bool:
         """Move the reports of the next done batch to ``_chunks``, the first one last."""

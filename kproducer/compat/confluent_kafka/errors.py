@@ -41,6 +41,10 @@ def new_error(name: str, reason: str, **flags: bool) -> KafkaError:
     return KafkaError(local_code(name), reason, **flags)
 
 
+class UnknownPartitionError(own.InvalidArgumentError):
+    """The topic of a message does not have its partition. Only a delivery callback sees it."""
+
+
 #: The first class that fits decides. Errors of records, and of calls.
 _NAMES: list[tuple[type[own.KafkaError], str]] = [
     (own.DeliveryTimeoutError, "_MSG_TIMED_OUT"),
@@ -50,6 +54,7 @@ _NAMES: list[tuple[type[own.KafkaError], str]] = [
     (own.ProducerClosedError, "_DESTROY"),
     (own.IllegalStateError, "_STATE"),
     (own.ConfigError, "_INVALID_ARG"),
+    (UnknownPartitionError, "_UNKNOWN_PARTITION"),
     (own.InvalidArgumentError, "_INVALID_ARG"),
     (own.SslAuthenticationError, "_SSL"),
     (own.AuthenticationError, "_AUTHENTICATION"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -110,11 +111,22 @@ class Statistics:
 
 
 class ForwardedLog(logging.Handler):
-    """Passes kproducer's log to the application's ``logger``, as confluent-kafka does with librdkafka's."""
+    """Passes kproducer's log to the application's ``logger``, as confluent-kafka does with librdkafka's.
+
+    Producers with the same logger share one, so that it gets each line once.
+    """
+
+    _lock = threading.Lock()
 
     def __init__(self, logger: Any) -> None:
         super().__init__()
         self._target = logger
+        self._users = 1  # guarded by _lock
+
+    @classmethod
+    def forget_after_fork(cls) -> None:
+        """In a forked child: a thread that is gone may hold the lock."""
+        cls._lock = threading.Lock()
 
     @classmethod
     def begin(cls, logger: Any) -> ForwardedLog | None:
@@ -123,18 +135,24 @@ class ForwardedLog(logging.Handler):
         ancestors = {source.name, "root", ""}
         if not callable(getattr(logger, "log", None)):
             raise TypeError("logger must have a method log(level, text)")
-        if getattr(logger, "name", None) in ancestors or any(
-            isinstance(each, cls) and each._target is logger for each in source.handlers
-        ):
+        if getattr(logger, "name", None) in ancestors:
             return None
-        handler = cls(logger)
-        source.addHandler(handler)
-        return handler
+        with cls._lock:
+            for each in source.handlers:
+                if isinstance(each, cls) and each._target is logger:
+                    each._users += 1
+                    return each
+            handler = cls(logger)
+            source.addHandler(handler)
+            return handler
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass one line."""
         self._target.log(record.levelno, record.getMessage())
 
     def end(self) -> None:
-        """Stop."""
-        logging.getLogger("kproducer").removeHandler(self)
+        """One producer less; stop after the last one."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                logging.getLogger("kproducer").removeHandler(self)

@@ -42,9 +42,14 @@ else:
 
 
 def own_offsets(positions: Iterable[Any]) -> dict[OwnTopicPartition, OffsetAndMetadata]:
-    """The offsets of confluent-kafka's ``TopicPartition`` objects."""
+    """The offsets of confluent-kafka's ``TopicPartition`` objects.
+
+    Without those of partitions that have no position yet: librdkafka, too, passes over negative offsets.
+    """
     offsets: dict[OwnTopicPartition, OffsetAndMetadata] = {}
     for each in positions:
+        if each.offset < 0:
+            continue
         epoch = getattr(each, "leader_epoch", None)
         offsets[OwnTopicPartition(each.topic, each.partition)] = OffsetAndMetadata(
             each.offset, each.metadata or "", -1 if epoch is None else epoch

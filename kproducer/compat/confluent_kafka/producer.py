@@ -12,24 +12,33 @@ import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from kproducer import errors as own
 from kproducer.compat.confluent_kafka.cluster_metadata import ClusterMetadata
 from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports
-from kproducer.compat.confluent_kafka.errors import KafkaException, new_error, raised
+from kproducer.compat.confluent_kafka.errors import (
+    KafkaException,
+    UnknownPartitionError,
+    new_error,
+    raised,
+)
 from kproducer.compat.confluent_kafka.events import ErrorEvents, ForwardedLog, Statistics
 from kproducer.compat.confluent_kafka.group_offsets import own_group_metadata, own_offsets
 from kproducer.compat.confluent_kafka.settings import translated
 from kproducer.compat.confluent_kafka.unknown_topics import UnknownTopics, WaitingMessage
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.kafka_producer import KafkaProducer
+from kproducer.runtime.arguments import encode_headers
+from kproducer.runtime.guarded_logger import GuardedLogger
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
+
+_log = GuardedLogger(__name__)
 
 _CANNOT_PRODUCE = "Unable to produce message: "
 #: How often a waiting call looks for errors of connections and for due statistics.
@@ -166,7 +175,9 @@ class Producer:
         accepted = 0
         for message in messages:
             try:
-                self.produce(
+                # Not that of SerializingProducer, whose produce_batch does not serialize.
+                Producer.produce(
+                    self,
                     topic,
                     message.get("value"),
                     message.get("key"),
@@ -196,36 +207,53 @@ class Producer:
         """The topic is not known: check what can be checked, and keep the message aside."""
         if not isinstance(topic, str):
             raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
+        # The caller may change these before the topic is known.
+        value, key = _unchangeable(value), _unchangeable(key)
         for number, argument in ((2, value), (3, key)):
-            if not isinstance(argument, (bytes, bytearray, memoryview, str, type(None))):
+            if not isinstance(argument, (bytes, str, type(None))):
                 raise TypeError(
                     f"argument {number}: a bytes-like object is required, not {type(argument).__name__!r}"
                 )
         if not isinstance(partition, int) or not isinstance(timestamp, int):
             raise TypeError("partition and timestamp must be integers")
+        try:
+            headers = None if headers is None else encode_headers(topic, headers)
+        except own.SerializationError as wrong:
+            raise TypeError(str(wrong)) from wrong
         limit = self._producer.config.max_request_size
         if len(value or b"") + len(key or b"") > limit:
             error = own.RecordTooLargeError(f"the message is larger than message.max.bytes={limit}")
             raise raised(error, _CANNOT_PRODUCE) from error
-        lifecycle = self._running_engine().transaction_lifecycle
-        if lifecycle is not None:
+        engine = self._running_engine()
+        if engine.transaction_lifecycle is not None:
             try:
-                lifecycle.check_send()
+                engine.transaction_lifecycle.check_send()
             except own.KafkaError as error:
                 raise raised(error, _CANNOT_PRODUCE) from error
         timestamp_ms = timestamp or int(time.time() * 1000)
-        self._unknown_topics.add(
-            WaitingMessage(topic, value, key, headers, partition, timestamp_ms, callback, started_s)
-        )
+        message = WaitingMessage(topic, value, key, headers, partition, timestamp_ms, callback, started_s)
+        if self._unknown_topics.size_bytes + message.size_bytes > engine.pool.available_bytes:
+            raise BufferError("Local: Queue full")
+        self._unknown_topics.add(message)
 
     def _send_waiting(self, message: WaitingMessage) -> None:
-        """The topic of a message that was kept aside is known."""
+        """The topic of a message that was kept aside is known.
+
+        Raises:
+            BufferError, BufferExhaustedError: there is no memory yet.
+            KafkaError: the engine refuses the message.
+        """
+        if self._is_transactional:
+            self._check_memory(message.value)
         partition: int | None = message.partition
+        count = len(self._producer.partitions_for(message.topic))
         if partition == -1:
             partition = None
             if self._settings.hash_of_key is not None:
-                count = len(self._producer.partitions_for(message.topic))
                 partition = self._partition_of(message.key, count)
+        elif not 0 <= message.partition < count:
+            text = f"{message.topic} has partitions 0 to {count - 1}, not {message.partition}"
+            raise UnknownPartitionError(text)
         future = self._send(
             message.topic, message.value, message.key, message.headers, partition, message.timestamp_ms
         )
@@ -267,7 +295,7 @@ class Producer:
 
     def __len__(self) -> int:
         """Messages that are not acknowledged, or whose callback has not run."""
-        return self._reports.count
+        return self._reports.unreported()
 
     def __bool__(self) -> bool:
         return True
@@ -286,8 +314,11 @@ class Producer:
         Raises:
             Exception: of a callback; the rest is reported by the next call.
         """
-        self._running_engine()
+        engine = self._running_engine()
         self._reports.check_not_interrupted("poll")
+        if timeout != 0:
+            with _raising():
+                engine.check_may_wait("poll")
         deadline_s = _deadline(timeout)
         while True:
             served = self._serve()
@@ -310,14 +341,17 @@ class Producer:
         """
         engine = self._running_engine()
         self._reports.check_not_interrupted("flush")
+        with _raising():
+            engine.check_may_wait("flush")
         deadline_s = _deadline(timeout)
         with engine.flushing():
             while True:
                 self._serve()
                 left_s = deadline_s - time.monotonic()
-                if not self._reports.count or left_s <= 0:
-                    return self._reports.count
-                self._reports.wait(min(left_s, self._longest_wait_s()))
+                left = self._reports.unreported()
+                if not left or left_s <= 0:
+                    return left
+                self._reports.wait_all(min(left_s, self._longest_wait_s()))
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Give up messages; their callbacks, with ``_PURGE_QUEUE`` or ``_PURGE_INFLIGHT``, run in ``poll``.
@@ -355,11 +389,14 @@ class Producer:
             timeout: seconds; -1: a minute.
 
         Raises:
-            KafkaException: no broker answered in time (``_TIMED_OUT``), or all refused the credentials.
+            KafkaException: no broker answered in time (``_TRANSPORT``), or all refused the credentials.
         """
         self._running_engine()
         try:
             return ClusterMetadata(self._producer.list_topics(topic, 60.0 if timeout < 0 else timeout))
+        except own.KafkaTimeoutError as error:
+            # librdkafka's code where no broker can be asked.
+            raise KafkaException(new_error("_TRANSPORT", f"Failed to get metadata: {error}")) from error
         except own.KafkaError as error:
             raise raised(error, "Failed to get metadata: ") from error
 
@@ -438,23 +475,42 @@ class Producer:
     # -- the end ---------------------------------------------------------------------------------------
 
     def close(self) -> bool:
-        """Abort an open transaction, deliver everything, run the callbacks and stop. May be repeated."""
+        """Abort an open transaction, deliver everything, run the callbacks and stop. May be repeated.
+
+        Raises:
+            Exception: of a callback; call ``close`` again.
+            KafkaException: ``_STATE``, in a signal handler that interrupted another call.
+        """
         if not self._is_closed:
-            lifecycle = self._running_engine().transaction_lifecycle
+            engine = self._running_engine()
+            self._reports.check_not_interrupted("close")
+            with _raising():
+                engine.check_may_wait("close")
+            lifecycle = engine.transaction_lifecycle
             if lifecycle is not None and lifecycle.transaction is not None and not lifecycle.is_ending:
-                self.abort_transaction()
+                # A producer that cannot abort, for example because it is fenced, can still be closed.
+                with suppress(KafkaException):
+                    self.abort_transaction()
             self.flush()
             self._is_closed = True
-            self._producer.close()
-            if self._forwarded_log is not None:
-                self._forwarded_log.end()
+            try:
+                self._producer.close()
+            finally:
+                if self._forwarded_log is not None:
+                    self._forwarded_log.end()
         return True
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close()
+        except Exception:  # the exception of the block is the one to raise
+            _log.exception("A producer could not be closed after its block had failed")
 
     def _running_engine(self) -> Any:
         if self._is_closed:
@@ -464,6 +520,10 @@ class Producer:
     def _forget_after_fork(self) -> None:
         self._reports.forget_after_fork()
         self._unknown_topics.forget_after_fork()
+
+
+def _unchangeable(value: Any) -> Any:
+    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
 
 
 def _deadline(timeout: float | None) -> float:
@@ -482,6 +542,7 @@ def _raising() -> Iterator[None]:
 
 
 def _forget_after_fork() -> None:
+    ForwardedLog.forget_after_fork()
     for producer in list(_producers):
         producer._forget_after_fork()
 

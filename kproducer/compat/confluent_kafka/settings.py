@@ -40,6 +40,7 @@ RENAMED = {
     "client.id": "client_id",
     "compression.codec": "compression_type",
     "enable.idempotence": "enable_idempotence",
+    "enable.metrics.push": "enable_metrics_push",
     "https.ca.location": "https_ca_location",
     "https.ca.pem": "https_ca_pem",
     "max.in.flight.requests.per.connection": "max_in_flight_requests_per_connection",
@@ -170,7 +171,6 @@ IGNORED: dict[str, tuple[str, Any]] = {
     "builtin.features": ("kproducer has no build features", None),
     "client.rack": ("the producer does not choose partitions by rack", ""),
     "debug": (_LOGGING, ""),
-    "enable.metrics.push": ("no metrics are pushed to brokers", False),
     "enable.random.seed": ("Python's random generator seeds itself", None),
     "internal.termination.signal": ("the I/O thread needs no signal to end", None),
     "log.connection.close": (_LOGGING, None),
@@ -183,7 +183,6 @@ IGNORED: dict[str, tuple[str, Any]] = {
     "metadata.max.age.ms": ("topic.metadata.refresh.interval.ms decides when metadata is refreshed", None),
     "produce.offset.report": (_DEPRECATED, None),
     "queue.buffering.backpressure.threshold": ("max.in.flight.requests.per.connection limits requests", None),
-    "queuing.strategy": ("", "fifo"),
     "receive.message.max.bytes": ("the size of responses is limited without a setting", None),
     "reconnect.backoff.jitter.ms": (_DEPRECATED, None),
     "request.timeout.ms": (
@@ -232,7 +231,6 @@ REFUSED: dict[str, tuple[str, Any]] = {
         (_BY_C, None),
     ),
 }
-del IGNORED["queuing.strategy"]
 
 #: What librdkafka does without a setting, where that is not kproducer's default.
 _DEFAULTS: dict[str, Any] = {
@@ -422,6 +420,9 @@ def _convert_sizes(given: Mapping[str, Any], own: dict[str, Any]) -> None:
     if "batch.size" in given:
         own["batch_size"] = _number(given, "batch.size", 0)
     own["batch_size"] = min(own["batch_size"], own["buffer_memory"], own["max_request_size"])
+    if own.get("transactional_id"):
+        # In a transaction, two batches of the memory stay free: see Producer._check_memory.
+        own["batch_size"] = max(1, min(own["batch_size"], own["buffer_memory"] // 4))
     for kind in ("send", "receive"):
         name = f"socket.{kind}.buffer.bytes"
         if name in given:

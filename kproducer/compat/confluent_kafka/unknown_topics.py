@@ -7,8 +7,12 @@ Source: librdkafka, whose ``produce`` queues messages of unknown topics.
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,9 +29,16 @@ from kproducer.errors import (
 )
 from kproducer.errors.broker_errors import error_for_code
 from kproducer.kafka_producer import KafkaProducer
+from kproducer.runtime.arguments import LONGEST_WAIT_S
+from kproducer.runtime.guarded_logger import GuardedLogger
 
 #: How often the thread looks whether a topic is known.
 _PAUSE_S = 0.02
+#: At the end of the process, a longer wait is logged.
+_SILENT_S = 1.0
+#: Before that of process_lifecycle, which closes the engines.
+_EXIT_PRIORITY = 120
+_log = GuardedLogger(__name__)
 
 
 class WaitingMessage(NamedTuple):
@@ -42,6 +53,12 @@ class WaitingMessage(NamedTuple):
     callback: Callable[[Any, Any], object] | None
     started_s: float
 
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it will need in the engine."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers or ())
+        return len(self.value or b"") + len(self.key or b"") + headers
+
 
 class UnknownTopics:
     """Messages of topics that are not known yet. Thread-safe.
@@ -55,6 +72,7 @@ class UnknownTopics:
 
     Attributes:
         topics: by name, oldest message first. Lock-free reads: whether a topic has messages here.
+        size_bytes: of all messages here.
     """
 
     def __init__(
@@ -75,19 +93,24 @@ class UnknownTopics:
         self.topics: dict[str, deque[WaitingMessage]] = {}
         self._first_asked_s: dict[str, float] = {}
         self._thread: threading.Thread | None = None
-        self._wake = threading.Event()
+        self.size_bytes = 0
+        self._is_at_exit = False
+        self._lost = 0
+        self._last_error: KafkaError | None = None
 
     def add(self, message: WaitingMessage) -> None:
         """Keep a message until its topic is known. The reports count it."""
         with self._lock:
+            if self._thread is None:
+                # First, because it may raise. It waits for the lock.
+                thread = threading.Thread(target=self._run, name="kproducer-unknown-topics", daemon=True)
+                thread.start()
+                self._thread = thread
+                _call_at_exit(self)
             self._reports.count_waiting(1)
             self.topics.setdefault(message.topic, deque()).append(message)
             self._first_asked_s.setdefault(message.topic, message.started_s)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="kproducer-unknown-topics", daemon=True
-                )
-                self._thread.start()
+            self.size_bytes += message.size_bytes
 
     def purge(self) -> None:
         """Fail all messages that are here."""
@@ -98,10 +121,39 @@ class UnknownTopics:
     def forget_after_fork(self) -> None:
         """In a forked child: the messages belong to its parent."""
         self._lock = threading.RLock()
-        self._wake = threading.Event()
         self.topics = {}
         self._first_asked_s = {}
         self._thread = None
+        self.size_bytes = 0
+        self._is_at_exit = False
+        self._lost = 0
+
+    def begin_at_exit(self) -> None:
+        """The process ends: from now on, messages that fail are counted."""
+        self._is_at_exit = True
+
+    def finish_at_exit(self) -> None:
+        """The process ends: wait until the engine has all messages or they have failed; log the losses."""
+        thread = self._thread
+        try:
+            if thread is not None:
+                thread.join(_SILENT_S)
+                if thread.is_alive():
+                    _log.warning(
+                        "At the end of the process: waiting for topics %s, which are not known yet, for at"
+                        " most message.timeout.ms; press Ctrl-C to give up",
+                        sorted(self.topics),
+                    )
+                    thread.join(min(self._timeout_s, LONGEST_WAIT_S))
+        except KeyboardInterrupt:
+            pass  # the user does not want to wait any longer
+        self.purge()
+        if self._lost:
+            _log.error(
+                "%d messages were lost: their topics were not known when the process ended: %s",
+                self._lost,
+                self._last_error,
+            )
 
     def _run(self) -> None:
         while True:
@@ -115,7 +167,7 @@ class UnknownTopics:
                 if not self.topics:
                     self._thread = None
                     return
-            self._wake.wait(_PAUSE_S)
+            time.sleep(_PAUSE_S)
 
     def _advance(self, topic: str) -> None:
         waiting = self.topics[topic]
@@ -131,12 +183,14 @@ class UnknownTopics:
         while waiting:
             try:
                 self._send(waiting[0])
-            except BufferExhaustedError:
+            except (BufferError, BufferExhaustedError):
+                text = "message.timeout.ms has passed, and there was no memory for the message"
+                self._fail_expired(topic, text, now_s)
                 return
             except KafkaError as error:
                 self._fail(topic, error, 1)
             else:
-                waiting.popleft()
+                self.size_bytes -= waiting.popleft().size_bytes
         self._forget_if_empty(topic)
 
     def _fail_late(self, topic: str, cause: MetadataTimeoutError, now_s: float) -> None:
@@ -147,9 +201,13 @@ class UnknownTopics:
             text = f"topic {topic!r} does not exist"
             self._fail(topic, error_for_code(UNKNOWN_TOPIC_OR_PARTITION_CODE, text), len(self.topics[topic]))
             return
+        self._fail_expired(
+            topic, f"message.timeout.ms has passed, and the topic is not known: {cause}", now_s
+        )
+
+    def _fail_expired(self, topic: str, text: str, now_s: float) -> None:
         expired = sum(now_s - each.started_s >= self._timeout_s for each in self.topics[topic])
         if expired:
-            text = f"message.timeout.ms has passed, and the topic is not known: {cause}"
             self._fail(topic, DeliveryTimeoutError(text), expired)
 
     def _fail(self, topic: str, error: KafkaError, count: int) -> None:
@@ -157,6 +215,10 @@ class UnknownTopics:
         waiting = self.topics[topic]
         error = error.with_outcome(Outcome.NOT_SENT)
         failed = [waiting.popleft() for _ in range(count)]
+        self.size_bytes -= sum(each.size_bytes for each in failed)
+        if self._is_at_exit:
+            self._lost += count
+            self._last_error = error
         self._reports.add_undelivered(
             [
                 (
@@ -179,3 +241,32 @@ class UnknownTopics:
         if not self.topics.get(topic, True):
             del self.topics[topic]
             self._first_asked_s.pop(topic, None)
+
+
+_used: weakref.WeakSet[UnknownTopics] = weakref.WeakSet()
+_multiprocessing_exit_pid = -1
+
+
+def _call_at_exit(topics: UnknownTopics) -> None:
+    """Hand its messages over when the process ends. ``multiprocessing``'s children skip ``atexit``."""
+    global _multiprocessing_exit_pid
+    _used.add(topics)
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None or _multiprocessing_exit_pid == os.getpid():
+        return
+    from multiprocessing import util
+
+    _multiprocessing_exit_pid = os.getpid()
+    util.Finalize(None, _hand_over_at_exit, exitpriority=_EXIT_PRIORITY)
+
+
+def _hand_over_at_exit() -> None:
+    used = list(_used)
+    for topics in used:
+        topics.begin_at_exit()
+    for topics in used:
+        topics.finish_at_exit()
+
+
+# atexit runs the last function first, and process_lifecycle, which closes the engines, has been imported.
+atexit.register(_hand_over_at_exit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kproducer import errors as own
@@ -131,11 +132,11 @@ class FutureRecordMetadata:
         return self.add_callback(future.success).add_errback(future.failure)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        try:
-            yield from self.future.__await__()  # type: ignore[attr-defined]
-        except own.KafkaError as error:
-            raise converted(error) from error
-        return self._metadata()
+        # That of ``failed_with`` is done, and cannot be awaited.
+        if not self.future.done():
+            with suppress(own.KafkaError):
+                yield from self.future.__await__()  # type: ignore[attr-defined]
+        return self.get()
 
     def _metadata(self) -> RecordMetadata:
         found = self.future.result()
