@@ -179,16 +179,24 @@ class AsyncKafkaProducer:
     def _waiting_of(self, loop: asyncio.AbstractEventLoop) -> WaitingRecords:
         waiting = self._by_loop.get(loop)
         if waiting is None:
-            for other in list(self._by_loop):
-                if other.is_closed():
-                    self._by_loop.pop(other).abandon()
+            self._drop_closed_loops()
             waiting = WaitingRecords(self._lifecycle, self._record_sender, waiters_of(loop))
             self._by_loop[loop] = waiting
         self._latest = waiting
         return waiting
 
+    def _drop_closed_loops(self) -> None:
+        """What waits in an event loop that was closed will not be sent."""
+        for loop in list(self._by_loop):
+            if loop.is_closed():
+                # Another thread may do the same.
+                gone = self._by_loop.pop(loop, None)
+                if gone is not None:
+                    gone.abandon()
+
     async def _until_accepted(self) -> None:
         """Wait until the records that this loop has sent so far are accepted, or have failed."""
+        self._drop_closed_loops()
         waiting = self._by_loop.get(asyncio.get_running_loop())
         if waiting is not None and waiting.count:
             await waiting.until_accepted()
@@ -367,26 +375,54 @@ class AsyncKafkaProducer:
         await self._calls.run(self._producer.send_offsets_to_transaction, offsets, group_metadata, timeout)
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
-        """See ``KafkaProducer.commit_transaction``. Waits for records of this loop that still wait."""
-        await self._until_accepted()
-        await self._calls.run(self._producer.commit_transaction, timeout)
+        """See ``KafkaProducer.commit_transaction``. Waits for records of this loop that still wait.
+
+        Those of other loops, and those sent while it commits, fail with IllegalStateError.
+        """
+        await self._until_none_waits()
+        await self._commit(timeout)
+
+    async def _commit(self, timeout: float | None = None, always: bool = False) -> None:
+        try:
+            await self._calls.run(self._producer.commit_transaction, timeout, always=always)
+        finally:
+            self._refuse_late()
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
-        """See ``KafkaProducer.abort_transaction``. Records of this loop that wait to be accepted fail."""
-        self._refuse_waiting()
-        await self._calls.run(self._producer.abort_transaction, timeout, always=True)
-
-    def _refuse_waiting(self) -> None:
+        """See ``KafkaProducer.abort_transaction``. Records that wait to be accepted fail."""
         waiting = self._by_loop.get(asyncio.get_running_loop())
         if waiting is not None:
             waiting.refuse_all(
                 IllegalStateError("the transaction was aborted before the record was accepted")
             )
+        try:
+            await self._calls.run(self._producer.abort_transaction, timeout, always=True)
+        finally:
+            self._refuse_late()
+
+    async def _until_none_waits(self) -> None:
+        """``_until_accepted``, also for records that other tasks send meanwhile."""
+        self._drop_closed_loops()
+        waiting = self._by_loop.get(asyncio.get_running_loop())
+        while waiting is not None and await waiting.until_accepted():
+            pass
+
+    def _refuse_late(self) -> None:
+        """Fail the records, of all loops, that the transaction can no longer accept."""
+        this_loop = asyncio.get_running_loop()
+        for loop, waiting in list(self._by_loop.items()):
+            if loop is this_loop:
+                waiting.refuse_late()
+            else:
+                waiting.waiters.wakeup.post(waiting.refuse_late)
 
     async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
-        """See ``KafkaProducer.prepare``."""
-        await self._until_accepted()
-        return await self._calls.run(self._producer.prepare, timeout)
+        """See ``KafkaProducer.prepare``. Waits, and refuses, as ``commit_transaction``."""
+        await self._until_none_waits()
+        try:
+            return await self._calls.run(self._producer.prepare, timeout)
+        finally:
+            self._refuse_late()
 
     async def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
         """See ``KafkaProducer.commit_prepared``."""
@@ -403,9 +439,9 @@ class AsyncKafkaProducer:
     def transaction(self) -> AsyncTransaction:
         """Begin a transaction for an ``async with`` block: commit at its end, or abort if it raises.
 
-        Raises the error that caused the abort; if the abort itself fails, the log has a warning. After a
-        KafkaTimeoutError or a cancellation of the commit nothing is aborted: the commit continues, and
-        ``commit_transaction`` waits for it.
+        Raises the error that caused the abort; if the abort itself fails, the log has a warning. A
+        cancellation aborts as long as records wait to be accepted. After that, and after a KafkaTimeoutError,
+        nothing is aborted: the commit is made, and ``commit_transaction`` waits for it.
         """
         return AsyncTransaction(self)
 
@@ -428,6 +464,7 @@ class AsyncKafkaProducer:
             CloseTimeoutError, InvalidArgumentError: as ``KafkaProducer.close``.
         """
         timeout_s = checked_timeout_s("aclose", timeout)
+        self._drop_closed_loops()
         started_ms = self._lifecycle.clock.monotonic_ms()
         try:
             if timeout_s != 0:
@@ -481,7 +518,12 @@ class AsyncTransaction:
             await self._abort_after(error)
             return
         try:
-            await self._producer.commit_transaction()
+            await self._producer._until_none_waits()
+        except asyncio.CancelledError as cancelled:
+            await self._abort_after(cancelled)
+            raise
+        try:
+            await self._producer._commit(always=True)
         except (FatalProducerError, KafkaTimeoutError, asyncio.CancelledError):
             # Nothing can be aborted, or the commit continues.
             raise

@@ -19,7 +19,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
-from kproducer.errors import BufferExhaustedError, KafkaError, MetadataTimeoutError, Outcome
+from kproducer.errors import (
+    BufferExhaustedError,
+    IllegalStateError,
+    KafkaError,
+    MetadataTimeoutError,
+    Outcome,
+    ProducerClosedError,
+)
 from kproducer.errors.internal_errors import MemoryNeededError, TopicNeededError
 from kproducer.sending.topic_wait import TopicWait
 
@@ -29,6 +36,8 @@ if TYPE_CHECKING:
     from kproducer.engine.engine_lifecycle import EngineLifecycle
     from kproducer.engine.producer_engine import ProducerEngine
     from kproducer.sending.record_sender import RecordSender
+    from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
+    from kproducer.transactions.transaction_state import OpenTransaction
 
 #: Records that are accepted in one turn of the loop; between two turns, the application's tasks run.
 _RECORDS_PER_TURN = 128
@@ -49,12 +58,14 @@ class _Waiting:
         memory, grant, is_granted: what it needs, its place in the pool's queue, and whether to collect.
         gate: where it waits for metadata.
         on_failure: what an attempt has left to do if the record is not sent.
-        was_tried: its interceptors have seen it.
+        was_tried: its interceptors have seen it, and the transaction was checked.
+        transaction: the one that was open when it began to wait.
     """
 
     __slots__ = (
         "attempt", "awaits_delivery", "context", "engine", "future", "gate", "grant", "is_granted", "memory",
-        "number", "on_failure", "on_settled", "started_ms", "timer", "was_tried",
+        "number", "on_failure", "on_settled", "started_ms", "timer", "transaction",
+        "was_tried",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +87,7 @@ class _Waiting:
         self.was_tried = False
         self.started_ms = 0
         self.timer: asyncio.TimerHandle | None = None
+        self.transaction: OpenTransaction | None = None
 
 
 class _Gate:
@@ -148,11 +160,11 @@ class WaitingRecords:
     def _all(self) -> list[_Waiting]:
         return [*self._line, *(each for gate in self._gates.values() for each in gate.members)]
 
-    async def until_accepted(self) -> None:
-        """Wait until every record that waits now is accepted or has failed."""
+    async def until_accepted(self) -> bool:
+        """Wait until every record that waits now is accepted or has failed. ``False``: none has waited."""
         left = [each for each in self._all() if not each.future.done()]
         if not left:
-            return
+            return False
         all_settled = self.loop.create_future()
         count = len(left)
 
@@ -165,6 +177,7 @@ class WaitingRecords:
         for waiting in left:
             waiting.on_settled.append(settled)
         await all_settled
+        return True
 
     def refuse_all(self, error: KafkaError) -> None:
         """Fail every record that waits."""
@@ -172,10 +185,26 @@ class WaitingRecords:
             if future.on_withdraw is not None:
                 future.on_withdraw(error.copy().with_outcome(Outcome.NOT_SENT))
 
+    def refuse_late(self) -> None:
+        """Fail every record that waits and that its transaction can no longer accept."""
+        for waiting in self._all():
+            engine = waiting.engine or self._lifecycle.last_engine
+            if engine is None or engine.transaction_lifecycle is None or waiting.future.done():
+                continue
+            try:
+                self._check_transaction(waiting, engine.transaction_lifecycle)
+            except KafkaError as error:
+                self._fail(waiting, error)
+        self._pump_soon()
+
     def abandon(self) -> None:
-        """The loop was closed: return what is reserved for it."""
+        """The loop was closed: return what is reserved for it. On any thread."""
         for waiting in self._all():
             self._release(waiting)
+            if not waiting.future.done():
+                lost = ProducerClosedError("the event loop was closed before the record was accepted")
+                self._note_failure(waiting, lost.with_outcome(Outcome.NOT_SENT))
+        self.count = 0
         self._line.clear()
         self._gates.clear()
         self._listen_to(None)
@@ -187,6 +216,9 @@ class WaitingRecords:
         if waiting.timer is not None:
             return
         waiting.context = contextvars.copy_context()
+        engine = waiting.engine or self._lifecycle.last_engine
+        if engine is not None and engine.transaction_lifecycle is not None:
+            waiting.transaction = engine.transaction_lifecycle.transaction
         left_ms = (
             waiting.started_ms + self._lifecycle.config.max_block_ms - self._lifecycle.clock.monotonic_ms()
         )
@@ -224,6 +256,8 @@ class WaitingRecords:
         """Try to accept the record. ``False``: it needs memory, and has to be the head of the line."""
         try:
             engine = waiting.engine = self._lifecycle.running_engine()
+            if waiting.timer is not None and engine.transaction_lifecycle is not None:
+                self._check_transaction(waiting, engine.transaction_lifecycle)
             if waiting.memory is not None and waiting.grant is not None:
                 grant, waiting.grant = waiting.grant, None
                 record, wakes_sender = engine.accumulator.resume(waiting.memory, engine.pool.collect(grant))
@@ -248,6 +282,13 @@ class WaitingRecords:
         else:
             self._accepted(waiting, record)
         return True
+
+    def _check_transaction(self, waiting: _Waiting, lifecycle: TransactionLifecycle) -> None:
+        """A record that has waited belongs to the transaction in which it was sent, or to none."""
+        if waiting.was_tried or waiting.transaction is not None:
+            if waiting.transaction is not lifecycle.transaction:
+                raise IllegalStateError("the transaction ended before the record was accepted")
+            lifecycle.check_send()
 
     def _note(self, waiting: _Waiting, needed: TopicNeededError | MemoryNeededError) -> None:
         waiting.was_tried = True
@@ -278,11 +319,22 @@ class WaitingRecords:
             error.outcome = Outcome.NOT_SENT
         if not future.done():
             future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+        if waits or waiting.was_tried:
+            self._note_failure(waiting, error)
+
+    def _note_failure(self, waiting: _Waiting, error: BaseException) -> None:
+        """A transaction must not be committed without the record, unless it has ended already."""
+        note_refusal = self._sender.note_refusal
         on_failure, waiting.on_failure = waiting.on_failure, []
-        for note in on_failure:
-            note(error)
-        if waits and not waiting.was_tried:
-            self._sender.note_refusal(error)
+        engine = waiting.engine or self._lifecycle.last_engine
+        lifecycle = None if engine is None else engine.transaction_lifecycle
+        transaction = waiting.transaction
+        has_ended = (
+            lifecycle is not None and transaction is not None and transaction is not lifecycle.transaction
+        )
+        for note in on_failure if waiting.was_tried else [note_refusal]:
+            if not (has_ended and note == note_refusal):
+                note(error)
 
     def _withdraw(self, waiting: _Waiting, error: KafkaError | None = None) -> None:
         """The record is given up, with an error or because its future is cancelled."""

@@ -24,6 +24,7 @@ from kproducer import (
     BufferExhaustedError,
     CancelledSend,
     CloseTimeoutError,
+    IllegalStateError,
     InvalidArgumentError,
     KafkaError,
     KafkaTimeoutError,
@@ -830,5 +831,154 @@ def test_a_cancelled_wait_prevents_the_commit(one: FakeCluster, run: Runner) -> 
                     await asyncio.sleep(0)
                     lost.cancel()
 
+    run(main)
+    assert one.committed_records("t", 0) == []
+
+
+def test_a_record_sent_during_a_commit_is_not_part_of_the_next_transaction(stage: Stage, run: Runner) -> None:
+    cluster = stage.cluster()
+
+    async def main() -> None:
+        settings = {"metadata_max_age_ms": 50, "max_block_ms": 20_000}
+        async with producer_of(cluster, transactional_id="it", **settings) as producer:
+            await producer.init_transactions()
+            producer.begin_transaction()
+            first = producer.send("early", b"early")
+            committing = asyncio.ensure_future(producer.commit_transaction())
+            await asyncio.sleep(0)
+            second = producer.send("middle", b"middle")
+            cluster.create_topic("early", 1)
+            await first
+            assert not committing.done()
+            # The commit runs on a thread when this is sent, which the transaction still allows.
+            run_call = producer._calls.run
+
+            async def send_and_run(*arguments: Any, **options: Any) -> Any:
+                late.append(producer.send("late", b"late"))
+                return await run_call(*arguments, **options)
+
+            late: list[Any] = []
+            producer._calls.run = send_and_run  # type: ignore[method-assign]
+            cluster.create_topic("middle", 1)
+            await committing
+            producer._calls.run = run_call  # type: ignore[method-assign]
+            await second
+            async with producer.transaction():
+                cluster.create_topic("late", 1)
+                await producer.partitions_for("late")
+                error = await outcome_of(late[0])
+                assert isinstance(error, IllegalStateError)
+                assert error.outcome is Outcome.NOT_SENT
+
+    run(main)
+    assert [each.value for each in cluster.committed_records("middle", 0)] == [b"middle"]
+    assert cluster.committed_records("late", 0) == []
+
+
+@pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
+def test_a_record_that_waits_in_another_loop_is_not_part_of_the_next_transaction(
+    stage: Stage, run: Runner, end: str
+) -> None:
+    cluster = stage.cluster()
+    producer = producer_of(cluster, transactional_id="it", metadata_max_age_ms=50)
+    errors: list[Any] = []
+    is_waiting = threading.Event()
+
+    async def other() -> None:
+        send = producer.send("late", b"late")
+        is_waiting.set()
+        errors.append(await outcome_of(send))
+
+    async def main() -> None:
+        await producer.init_transactions()
+        producer.begin_transaction()
+        thread = threading.Thread(target=run, args=(other,))
+        thread.start()
+        await asyncio.to_thread(is_waiting.wait, PATIENCE_S)
+        await producer.send("t", b"x")
+        await getattr(producer, end)()
+        async with producer.transaction():
+            await asyncio.to_thread(thread.join, PATIENCE_S)
+            cluster.create_topic("late", 1)
+            await producer.partitions_for("late")
+            await producer.send("t", b"y")
+        await producer.aclose()
+
+    run(main)
+    assert [type(each) for each in errors] == [IllegalStateError]
+    assert errors[0].outcome is Outcome.NOT_SENT
+    assert cluster.committed_records("late", 0) == []
+    expected = [b"x", b"y"] if end == "commit_transaction" else [b"y"]
+    assert [each.value for each in cluster.committed_records("t", 0)] == expected
+
+
+def test_a_block_that_is_cancelled_while_records_wait_aborts(one: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(one, transactional_id="it") as producer:
+            await producer.init_transactions()
+            sends: list[Any] = []
+
+            async def block() -> None:
+                async with producer.transaction():
+                    await producer.send("t", b"dropped", partition=0)
+                    sends.append(producer.send("nope", b"x"))
+
+            task = asyncio.create_task(block())
+            await until(lambda: bool(sends))
+            await asyncio.sleep(0.01)
+            task.cancel()
+            assert isinstance(await outcome_of(task), asyncio.CancelledError)
+            assert isinstance(await outcome_of(sends[0]), IllegalStateError)
+            async with producer.transaction():
+                await producer.send("t", b"kept", partition=0)
+
+    run(main)
+    assert [each.value for each in one.committed_records("t", 0)] == [b"kept"]
+
+
+def test_a_block_that_is_cancelled_while_its_commit_is_queued_is_committed(
+    one: FakeCluster, run: Runner
+) -> None:
+    async def main() -> None:
+        async with producer_of(one, transactional_id="it") as producer:
+            await producer.init_transactions()
+            may_end = threading.Event()
+            earlier = asyncio.create_task(producer._calls.run(may_end.wait, PATIENCE_S))
+            sent: list[Any] = []
+
+            async def block() -> None:
+                async with producer.transaction():
+                    sent.append(await producer.send("t", b"kept", partition=0))
+
+            task = asyncio.create_task(block())
+            await until(lambda: bool(sent))
+            await asyncio.sleep(0.01)
+            task.cancel()
+            assert isinstance(await outcome_of(task), asyncio.CancelledError)
+            may_end.set()
+            await earlier
+            await until(lambda: len(one.committed_records("t", 0)) == 1)
+
+    run(main)
+
+
+def test_a_transaction_is_not_committed_without_a_record_of_a_closed_loop(
+    one: FakeCluster, run: Runner
+) -> None:
+    producer = producer_of(one, transactional_id="it")
+
+    async def leave() -> None:
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await producer.send("t", b"x", partition=0)
+        producer.send("nope", b"lost")
+
+    async def main() -> None:
+        with pytest.raises(AbortTransactionError, match="event loop was closed"):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        await producer.aclose()
+
+    run(leave)
     run(main)
     assert one.committed_records("t", 0) == []

@@ -36,6 +36,7 @@ class Cluster:
         self.refused: list[BaseException] = []
         self.config = SimpleNamespace(max_block_ms=max_block_ms)
         self.clock = SystemClock()
+        self.transaction_lifecycle = None
         # The engine, its parts, and the lifecycle, in one.
         self.metadata = self.accumulator = self.sender = self.last_engine = self
         self.snapshot = SimpleNamespace(
