@@ -116,6 +116,9 @@ class SendFuture(asyncio.Future[RecordMetadata]):
 class _LastWaiter(SendFuture):
     """Completed after the waiters of a batch that are there already."""
 
+    def cancel(self, msg: Any = None) -> bool:
+        return asyncio.Future.cancel(self, msg)  # it is not about a record, so there is no report
+
     def complete(self, record: object) -> None:
         self.set_result(None)  # type: ignore[arg-type]  # nobody reads it
 
@@ -209,12 +212,20 @@ class LoopWaiters:
 
     def _complete_some(self) -> None:
         finished = self._finished
-        for _ in range(min(_WAITERS_PER_TURN, len(finished))):
-            waiter = finished.popleft()
-            if not waiter.done():
-                waiter.complete(waiter.record)  # type: ignore[arg-type]  # it has one since ``add``
-        if finished:
-            self._loop.call_soon(self._complete_some)
+        try:
+            for _ in range(min(_WAITERS_PER_TURN, len(finished))):
+                waiter = finished[0]
+                if not waiter.done():
+                    try:
+                        waiter.complete(waiter.record)  # type: ignore[arg-type]  # it has one since ``add``
+                    except Exception as error:
+                        if not waiter.done():
+                            waiter.set_exception(error)
+                finished.popleft()
+        finally:
+            # Also after a KeyboardInterrupt: the others must not hang.
+            if finished:
+                self._loop.call_soon(self._complete_some)
 
 
 class _ThisThread(threading.local):

@@ -278,6 +278,8 @@ class AsyncKafkaProducer:
             ProducerClosedError: the producer is closed, or its I/O thread has ended.
         """
         timeout_s = checked_timeout_s("flush", timeout)
+        if timeout_s is not None:
+            timeout_s = max(timeout_s, 0.001)  # before Python 3.12, wait_for does not even begin with 0
         engine = self._lifecycle.running_engine()
         with engine.flushing():
             try:
@@ -477,7 +479,11 @@ class AsyncKafkaProducer:
         if timeout_s:
             # Not 0, with which nothing is raised.
             timeout = max(timeout_s - (self._lifecycle.clock.monotonic_ms() - started_ms) / 1000, 0.001)
-        await self._calls.run(self._producer.close, timeout, waits=False, always=True)
+        try:
+            await self._calls.run(self._producer.close, timeout, waits=False, always=True)
+        finally:
+            # Now every record has an outcome; so that the futures of this loop have it, too:
+            await waiters_of(asyncio.get_running_loop()).caught_up()
 
     @property
     def config(self) -> ProducerConfig:

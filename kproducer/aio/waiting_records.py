@@ -411,6 +411,9 @@ class WaitingRecords:
                     return
                 if line and line[0] is head:
                     line.popleft()
+        except BaseException:
+            self._pump_soon()
+            raise
         finally:
             self._is_pumping = False
         self._pump_soon()

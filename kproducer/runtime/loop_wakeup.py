@@ -50,9 +50,13 @@ class LoopWakeup:
     def _run(self) -> None:
         # First: what is posted from here on schedules another run.
         self._is_scheduled = False
-        for _ in range(_ACTIONS_PER_TURN):
-            if not self._actions:
-                return
-            self._actions.popleft()()
-        self._is_scheduled = True
-        self.loop.call_soon(self._run)
+        try:
+            for _ in range(_ACTIONS_PER_TURN):
+                if not self._actions:
+                    return
+                self._actions.popleft()()
+        finally:
+            # Also after an exception: the others must not be forgotten.
+            if self._actions:
+                self._is_scheduled = True
+                self.loop.call_soon(self._run)

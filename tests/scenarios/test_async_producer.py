@@ -548,6 +548,51 @@ def test_flush_that_is_not_done_in_time(stage: Stage, cluster: FakeCluster, run:
     run(main)
 
 
+def test_flush_0_returns_if_there_is_nothing_to_wait_for(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            await producer.send("t", b"x")
+            await producer.flush(0)
+
+    run(main)
+
+
+def test_a_flush_that_is_given_up_says_nothing_of_records(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            send = producer.send("t", b"x")
+            await asyncio.to_thread(gate.wait_until_reached)
+            timed_out = await outcome_of(producer.flush(0.05))
+            assert isinstance(timed_out, KafkaTimeoutError)
+            flushing = asyncio.ensure_future(producer.flush())
+            await asyncio.sleep(0.01)
+            flushing.cancel()
+            with pytest.raises(asyncio.CancelledError) as cancelled:
+                await flushing
+            assert CancelledSend.of(timed_out) is CancelledSend.of(cancelled.value) is None
+            gate.open()
+            await send
+
+    run(main)
+
+
+def test_after_aclose_every_future_is_done(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        producer = producer_of(cluster)
+        sends = [producer.send("t", b"%d" % number) for number in range(3000)]
+        await producer.aclose()
+        assert all(send.done() for send in sends)
+
+    run(main)
+
+
 def test_aclose_delivers_what_waits(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
     async def main() -> None:
         producer = producer_of(cluster, **ONE_BATCH)

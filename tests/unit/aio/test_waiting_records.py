@@ -222,3 +222,36 @@ def test_memory_granted_to_a_closed_loop_goes_back() -> None:
         cluster.pool.deallocate(buffer)
     assert cluster.pool.available_bytes == TOTAL
     assert not cluster.pool.waiters
+
+
+def test_an_interrupt_keeps_no_later_record_from_being_accepted() -> None:
+    cluster = Cluster()
+    cluster.known = {"a"}
+    loop = asyncio.new_event_loop()
+
+    async def main() -> None:
+        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+        sends = Sends(cluster)
+        futures = [sends.send("a") for _ in range(3)]
+        resume = cluster.resume
+
+        def interrupted(*arguments: Any) -> Any:
+            cluster.resume = resume  # type: ignore[method-assign]
+            cluster.buffers.append(arguments[1])
+            raise KeyboardInterrupt
+
+        cluster.resume = interrupted  # type: ignore[method-assign]
+        for buffer in held:
+            cluster.pool.deallocate(buffer)
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        assert results[1:] == [1, 2]
+
+    task = loop.create_task(asyncio.wait_for(main(), 30))
+    for _ in range(3):
+        try:
+            loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            continue
+        break
+    task.result()
+    loop.close()
