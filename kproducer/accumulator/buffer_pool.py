@@ -288,7 +288,7 @@ class BufferPool:
         return BufferExhaustedError(
             f"could not allocate {grant.wanted_bytes} bytes of buffer memory within max_block_ms (waited"
             f" {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes} bytes free,"
-            f" {others} other threads waiting; records are produced faster than the brokers accept them"
+            f" {others} other callers waiting; records are produced faster than the brokers accept them"
         )
 
     # Nothing is called between changing the pool and recording it in the grant: Python runs signal handlers

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-from kproducer.accumulator.loop_waiters import SendFuture, waiters_of
+from kproducer.accumulator.loop_waiters import CancelledSend, SendFuture, waiters_of
 from kproducer.accumulator.record_accumulator import flush_result
 from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords
@@ -122,7 +122,8 @@ class AsyncKafkaProducer:
                 BufferExhaustedError, BrokerError, ProducerClosedError: not sent, as ``KafkaProducer.send``.
             KafkaError: not delivered; ``error.outcome`` says what is known.
             CancelledError: the task was cancelled. ``CancelledSend.of(error)`` says whether the record may be
-                written.
+                written. No report: the outcome was decided in the same moment; keep the future of ``send``
+                and ask it.
             RuntimeError: called without a running event loop.
         """
         waiting = self._latest
@@ -173,7 +174,14 @@ class AsyncKafkaProducer:
                 return record
         future: Any = SendFuture(loop=loop)
         waiting.accept(future, (topic, value, key, headers, partition, timestamp_ms, on_delivery), False)
-        accepted: FutureRecordMetadata = await future
+        try:
+            accepted: FutureRecordMetadata = await future
+        except asyncio.CancelledError as error:
+            if future.record is not None and CancelledSend.of(error) is None:
+                # It was accepted, and then cancelled before this continued.
+                text = error.args[0] if error.args else None
+                raise asyncio.CancelledError(CancelledSend(text, future.record)) from error
+            raise
         return accepted
 
     def _waiting_of(self, loop: asyncio.AbstractEventLoop) -> WaitingRecords:
@@ -309,10 +317,28 @@ class AsyncKafkaProducer:
         Raises:
             MetadataTimeoutError, BrokerError, InvalidArgumentError, ProducerClosedError: as ``send`` does.
         """
-        engine = self._lifecycle.running_engine()
-        if isinstance(topic, str) and engine.metadata.snapshot.partition_count(topic):
+        if self._partition_count(topic) or not isinstance(topic, str):
             return self._producer.partitions_for(topic)
-        return await self._calls.run(self._producer.partitions_for, topic, waits=False)
+        # One thread for all that ask for the same.
+        loop = asyncio.get_running_loop()
+        look_ups = self._waiting_of(loop).look_ups
+        look_up = look_ups.get(topic)
+        if look_up is None:
+
+            def forget(done: asyncio.Task[list[PartitionInfo]]) -> None:
+                look_ups.pop(topic, None)
+                if not done.cancelled():
+                    done.exception()  # if all have stopped waiting, nobody retrieves it
+
+            call = self._calls.run(self._producer.partitions_for, topic, waits=False)
+            look_up = look_ups[topic] = loop.create_task(call)
+            look_up.add_done_callback(forget)
+        return list(await asyncio.shield(look_up))
+
+    def _partition_count(self, topic: object) -> int | None:
+        """The number of partitions, if it is known without waiting."""
+        snapshot = self._lifecycle.running_engine().metadata.snapshot
+        return snapshot.partition_count(topic) if isinstance(topic, str) else None
 
     async def has_brokers(self) -> bool:
         """Whether a broker has answered; waits for it for up to ``max_block_ms``.

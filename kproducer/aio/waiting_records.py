@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kproducer.sending.record_sender import RecordSender
     from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
     from kproducer.transactions.transaction_state import OpenTransaction
+    from kproducer.types import PartitionInfo
 
 #: Records that are accepted in one turn of the loop; between two turns, the application's tasks run.
 _RECORDS_PER_TURN = 128
@@ -124,6 +125,7 @@ class WaitingRecords:
     Attributes:
         count: records that wait now. While it is 0, a record may be sent past this object.
         waiters: as given.
+        look_ups: of ``AsyncKafkaProducer.partitions_for``, by topic.
     """
 
     def __init__(self, lifecycle: EngineLifecycle, sender: RecordSender, waiters: LoopWaiters) -> None:
@@ -131,6 +133,7 @@ class WaitingRecords:
         self._sender = sender
         self.waiters = waiters
         self.loop = waiters.wakeup.loop
+        self.look_ups: dict[str, asyncio.Task[list[PartitionInfo]]] = {}
         self.count = 0
         self._send_count = 0
         #: May contain records whose future is done: they are skipped.
@@ -444,8 +447,13 @@ class WaitingRecords:
         assert engine is not None
         try:
             key: object = topic
-            if topic not in self._gates and engine.metadata.snapshot.partition_count(topic):
-                key = topic, needed.partition
+            if topic not in self._gates:
+                # If only the topic was missing, later records without a partition must find the gate, too,
+                # although the topic may have become known in this moment.
+                place = topic, needed.partition
+                count = engine.metadata.snapshot.partition_count(topic)
+                if place in self._gates or (count and (needed.partition or 0) >= count):
+                    key = place
             gate = self._gates.get(key)
             if gate is None:
                 self._listen_to(engine)
@@ -458,8 +466,8 @@ class WaitingRecords:
         gate.members.append(waiting)
         waiting.gate = gate
         self._keep(waiting)
-        # It may have become known before anybody listened.
-        if gate.members[0] is waiting and gate.wait.known() is not None:
+        # It may have become known, or the producer closed, before anybody listened.
+        if gate.members[0] is waiting:
             self.waiters.wakeup.post(self._metadata_changed)
 
     def _listen_to(self, engine: ProducerEngine | None) -> None:

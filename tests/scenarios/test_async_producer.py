@@ -36,6 +36,7 @@ from kproducer import (
     SerializationError,
 )
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer.compat.aiokafka import AIOKafkaProducer
 from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
@@ -803,6 +804,77 @@ def test_cancellation_at_each_step_of_the_loop_loses_nothing(
             break
     run.check()
     assert len(steps_taken) > 5
+
+
+def test_a_submit_cancelled_when_it_was_accepted_reports_its_record(stage: Stage, run: Runner) -> None:
+    cluster = stage.cluster()
+
+    async def main() -> None:
+        async with producer_of(cluster, metadata_max_age_ms=50) as producer:
+
+            async def submit() -> Any:
+                return await producer.submit("late", b"x")
+
+            task = asyncio.create_task(submit())
+            await asyncio.sleep(0)
+            waiting = producer._by_loop[asyncio.get_running_loop()]
+            accepted = waiting._accepted
+
+            def accept_and_cancel(*arguments: Any) -> None:
+                accepted(*arguments)
+                task.cancel("stop")
+
+            waiting._accepted = accept_and_cancel  # type: ignore[method-assign, assignment]
+            cluster.create_topic("late", 1)
+            with pytest.raises(asyncio.CancelledError, match="stop") as cancelled:
+                await task
+            report = CancelledSend.of(cancelled.value)
+            assert report is not None
+            assert report.outcome is Outcome.UNKNOWN
+            assert report.record is not None
+            assert (await report.record).topic == "late"
+
+    run(main)
+
+
+def test_tasks_that_ask_for_the_same_topic_share_a_thread(stage: Stage, run: Runner) -> None:
+    cluster = stage.cluster()
+
+    async def main() -> None:
+        async with producer_of(cluster, metadata_max_age_ms=50) as producer:
+            before = threading.active_count()
+            tasks = [asyncio.create_task(producer.partitions_for("late")) for _ in range(100)]
+            await asyncio.sleep(0.01)
+            assert threading.active_count() == before + 1
+            tasks[0].cancel()
+            cluster.create_topic("late", 2)
+            assert {len(each) for each in await asyncio.gather(*tasks[1:])} == {2}
+
+    run(main)
+
+
+def test_the_adapter_for_aiokafka_keeps_the_order_of_a_partition(stage: Stage, run: Runner) -> None:
+    cluster = stage.cluster()
+
+    async def main() -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers, retry_backoff_ms=20
+        ) as producer:
+            before = threading.active_count()
+            tasks = [
+                asyncio.create_task(producer.send("late", b"%d" % number, partition=0))
+                for number in range(100)
+            ]
+            await asyncio.sleep(0.01)
+            assert threading.active_count() <= before
+            cluster.create_topic("late", 1)
+            offsets = [(await each).offset for each in await asyncio.gather(*tasks)]
+            assert offsets == list(range(100))
+            for partition in (-1, 1):
+                with pytest.raises(AssertionError, match="Unrecognized partition"):
+                    await producer.send("late", b"x", partition=partition)
+
+    run(main)
 
 
 # -- bulk calls and transactions ---------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from kproducer.compat.aiokafka.errors import (
     as_aiokafka,
 )
 from kproducer.compat.aiokafka.record_metadata import RecordMetadata
-from kproducer.types import TopicPartition
+from kproducer.types import INT32_MAX, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -208,7 +208,7 @@ class AIOKafkaProducer:
             The future of the delivery: a ``RecordMetadata``, or ``None`` with ``acks=0``.
 
         Raises:
-            AssertionError: key and value are both ``None``, or the partition does not exist.
+            AssertionError: key and value are both ``None``, or the topic is known and lacks the partition.
             TypeError: without a serializer, key or value is not bytes.
             KafkaTimeoutError, UnknownTopicOrPartitionError, MessageSizeTooLargeError, ProducerClosed,
                 IllegalOperation: not sent.
@@ -217,10 +217,9 @@ class AIOKafkaProducer:
         if value is None and key is None:
             raise AssertionError("Need at least one: key or value")
         with aiokafka_errors():
-            if partition is not None:
-                known = await producer.partitions_for(topic)
-                if not 0 <= partition < len(known):
-                    raise AssertionError("Unrecognized partition")
+            # Of an unknown topic, the record waits for the partition, in order.
+            if partition is not None and not 0 <= partition < (producer._partition_count(topic) or INT32_MAX):
+                raise AssertionError("Unrecognized partition")
             key_bytes = _serialized("key", self._key_serializer, key)
             value_bytes = _serialized("value", self._value_serializer, value)
             pairs = None if not headers else list(headers)

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer import BufferExhaustedError, KafkaError, MetadataTimeoutError, Outcome, ProducerClosedError
+from kproducer import (
+    AsyncKafkaProducer,
+    BufferExhaustedError,
+    KafkaError,
+    MetadataTimeoutError,
+    Outcome,
+    ProducerClosedError,
+)
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
 from kproducer.aio.waiting_records import WaitingRecords
@@ -240,11 +247,11 @@ def test_an_interrupt_keeps_no_later_record_from_being_accepted() -> None:
             cluster.buffers.append(arguments[1])
             raise KeyboardInterrupt
 
-        cluster.resume = interrupted  # type: ignore[method-assign]
+        cluster.resume = interrupted  # type: ignore[method-assign, assignment]
         for buffer in held:
             cluster.pool.deallocate(buffer)
         results = await asyncio.gather(*futures, return_exceptions=True)
-        assert results[1:] == [1, 2]
+        assert [repr(each) for each in results[1:]] == ["1", "2"]
 
     task = loop.create_task(asyncio.wait_for(main(), 30))
     for _ in range(3):
@@ -255,3 +262,60 @@ def test_an_interrupt_keeps_no_later_record_from_being_accepted() -> None:
         break
     task.result()
     loop.close()
+
+
+def test_a_topic_that_becomes_known_between_two_looks_keeps_its_order() -> None:
+    async def main() -> None:
+        cluster = Cluster()
+        sends = Sends(cluster)
+        send = cluster.send
+
+        def learn_too_late(*arguments: Any) -> Any:
+            cluster.send = send  # type: ignore[method-assign]
+            try:
+                return send(*arguments)
+            finally:
+                cluster.learn("a")
+
+        cluster.send = learn_too_late  # type: ignore[method-assign, assignment]
+        futures = [sends.send("a") for _ in range(3)]
+        await asyncio.gather(*futures)
+        assert cluster.accepted == [("a", 0), ("a", 1), ("a", 2)]
+
+    asyncio.run(main())
+
+
+def test_a_record_whose_gate_begins_after_the_close_is_refused_at_once() -> None:
+    async def main() -> None:
+        cluster = Cluster()
+        sends = Sends(cluster)
+
+        def closed(version: int, fatal_count: int) -> bool:
+            raise ProducerClosedError("the producer is closed")
+
+        cluster.has_update = closed  # type: ignore[method-assign]
+        with pytest.raises(ProducerClosedError):
+            await asyncio.wait_for(sends.send("a"), 30)
+
+    asyncio.run(main())
+
+
+def test_two_threads_that_start_loops_may_drop_the_same_closed_loop() -> None:
+    class Raced(dict[Any, Any]):
+        def __iter__(self) -> Any:
+            keys = list(super().__iter__())
+            for key in keys:
+                yield key
+                self.pop(key, None)  # the other thread was faster
+
+    producer = AsyncKafkaProducer("localhost:1")
+    try:
+        loop = asyncio.new_event_loop()
+        loop.close()
+        gone = SimpleNamespace(abandon=lambda: None)
+        producer._by_loop = Raced({loop: gone})
+        # The list is made first, so that both threads see the loop.
+        producer._drop_closed_loops()
+        assert not producer._by_loop
+    finally:
+        producer._producer.close(0)
