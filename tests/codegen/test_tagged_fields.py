@@ -113,7 +113,7 @@ def test_the_tag_of_a_field_that_is_tagged_in_later_versions_only_is_refused():
 
 def test_unknown_tags_are_refused_in_versions_without_tags():
     with pytest.raises(
-        EncodeError, match=r"field unknown_tagged_fields: .*only versions 3-4 have this field"
+        EncodeError, match=r"field unknown_tagged_fields: .*only versions 3-5 have this field"
     ):
         ApiVersionsResponse(unknown_tagged_fields={9: b"x"}).encode(2)
 

@@ -102,7 +102,8 @@ def test_a_full_buffer_is_answered_with_503_and_what_it_holds_is_delivered(
     assert refusal.status_code == 503
     assert refusal.json()["outcome"] == "not_sent"
     assert refusal.headers["retry-after"] == "1"
-    assert "BufferExhaustedError" in service.log.read_text()
+    # The second one if the producer has begun with the bootstrap servers again, because no broker answered.
+    assert re.search(r"(BufferExhausted|MetadataTimeout)Error", service.log.read_text())
     accepted = [answer.json() for answer in answers if answer.status_code == 201]
     assert accepted
     assert len(accepted) + sum(answer.status_code == 503 for answer in answers) == 8
