@@ -71,7 +71,7 @@ def instrument(
     """Make an instrumented producer around a producer.
 
     Args:
-        producer: sends the records. It is used as before by whoever has it; these records are not traced.
+        producer: sends the records. Records that are sent with it directly are not traced.
         tracer_provider, meter_provider: ``None``: the global ones of OpenTelemetry.
         propagator: writes the context of a span into headers; ``None``: the global one, by default
             ``traceparent``, ``tracestate`` and ``baggage``.

@@ -21,18 +21,16 @@ from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords
 from kproducer.bulk.send_many_result import SendManyResult
 from kproducer.config.producer_config import ProducerConfig
+from kproducer.engine.transaction_calls import abort_after
 from kproducer.errors import (
     FatalProducerError,
     IllegalStateError,
-    KafkaError,
     KafkaTimeoutError,
     MetadataTimeoutError,
-    ProducerClosedError,
 )
 from kproducer.errors.suggestions import keyword_hints
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
-from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 
 if TYPE_CHECKING:
@@ -47,8 +45,6 @@ if TYPE_CHECKING:
         PreparedTransaction,
     )
     from kproducer.types import TopicPartition
-
-_log = GuardedLogger(__name__)
 
 
 class AsyncKafkaProducer:
@@ -564,16 +560,5 @@ class AsyncTransaction:
             raise
 
     async def _abort_after(self, error: BaseException) -> None:
-        """Abort without hiding the error that is the reason for it."""
-        try:
+        with abort_after(error, self._producer.config.transactional_id):
             await self._producer.abort_transaction()
-        except (FatalProducerError, IllegalStateError, ProducerClosedError):
-            # The producer has failed or was closed, or the block has ended the transaction itself.
-            pass
-        except KafkaError as failure:
-            _log.warning(
-                "Producer %s: the transaction was not aborted yet after %s: %s",
-                self._producer.config.transactional_id,
-                type(error).__name__,
-                failure,
-            )

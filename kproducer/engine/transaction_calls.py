@@ -134,23 +134,9 @@ class TransactionCalls:
         except BaseException as error:
             # If the producer has failed, nothing can be aborted. A commit that timed out continues.
             if not is_committing or not isinstance(error, (FatalProducerError, KafkaTimeoutError)):
-                self._abort_after(error)
+                with abort_after(error, self._lifecycle.config.transactional_id):
+                    self.abort(None)
             raise
-
-    def _abort_after(self, error: BaseException) -> None:
-        """Abort without hiding the error that is the reason for it."""
-        try:
-            self.abort(None)
-        except (FatalProducerError, IllegalStateError, ProducerClosedError):
-            # The producer has failed or was closed, or the block has ended the transaction itself.
-            pass
-        except KafkaError as failure:
-            _log.warning(
-                "Producer %s: the transaction was not aborted yet after %s: %s",
-                self._lifecycle.config.transactional_id,
-                type(error).__name__,
-                failure,
-            )
 
     def _check_may_wait(
         self, call: str, timeout: float | None
@@ -162,3 +148,25 @@ class TransactionCalls:
         engine.check_may_wait(call)
         default_s = engine.config.max_block_ms / 1000
         return engine, transaction_lifecycle, default_s if timeout_s is None else timeout_s
+
+
+@contextlib.contextmanager
+def abort_after(error: BaseException, transactional_id: str | None) -> Iterator[None]:
+    """Around an abort: its failure does not hide the error that is the reason for it.
+
+    Args:
+        error: the reason for the abort.
+        transactional_id: of the producer, for the log.
+    """
+    try:
+        yield
+    except (FatalProducerError, IllegalStateError, ProducerClosedError):
+        # The producer has failed or was closed, or the block has ended the transaction itself.
+        pass
+    except KafkaError as failure:
+        _log.warning(
+            "Producer %s: the transaction was not aborted yet after %s: %s",
+            transactional_id,
+            type(error).__name__,
+            failure,
+        )

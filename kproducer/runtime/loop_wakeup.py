@@ -1,6 +1,6 @@
 """LoopWakeup: from other threads into one asyncio event loop, with one wake-up for several actions.
 
-Imports nothing of asyncio: whoever has an event loop has it loaded. Source: ``loop.call_soon_threadsafe``.
+Imports nothing of asyncio: a program with an event loop has loaded it. Source: ``loop.call_soon_threadsafe``.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class _Generator:
         return f"{kind}{self._count}"
 
     def _outermost(self, schema: Mapping[str, Any], prefix: bytes) -> str:
-        """Generate the function of the whole value. Whatever is raised in it declines the value."""
+        """Generate the function of the whole value. Any error in it declines the value."""
         lines: list[str] = []
         parts = self._record(lines, schema, "given")
         name = self._new_name("encode")

@@ -779,7 +779,7 @@ def test_cancellation_at_each_step_of_the_loop_loses_nothing(
         task.cancel()
         result = await outcome_of(task)
         assert result is None or isinstance(result, asyncio.CancelledError), repr(result)
-        # Whatever was cancelled, every record has an outcome, and closing ends.
+        # Every record has an outcome, and closing ends, no matter what was cancelled.
         outcomes = await asyncio.gather(*sends, return_exceptions=True)
         await producer.aclose()
         check_memory(producer)

@@ -168,6 +168,6 @@ def test_purges_among_lost_connections_keep_every_promise(stage: Stage, seed: in
             producer.kafka.purge(rng.random() < 0.7, rng.random() < 0.7)
     result = producer.kafka.flush(PATIENCE_S)
     assert result.delivered >= 0
-    # No record twice: whatever was written was written once, also what is reported as unknown.
+    # Nothing was written twice, not even a record whose outcome is unknown.
     values = [record.value for partition in range(3) for record in cluster.records("t", partition)]
     assert len(values) == len(set(values))
