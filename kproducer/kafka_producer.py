@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from kproducer.bulk.arrow_columns import ArrowColumns
+    from kproducer.bulk.column_format import ColumnFormat
     from kproducer.bulk.send_arrow import ArrowSink
     from kproducer.config.producer_settings import ProducerSettings
     from kproducer.engine.producer_health import ProducerHealth
@@ -224,8 +225,8 @@ class KafkaProducer:
         topic: str | None,
         data: Any,
         *,
-        value: str | None = None,
-        key: str | None = None,
+        value: str | ColumnFormat | None = None,
+        key: str | ColumnFormat | None = None,
         headers: str | None = None,
         partition: str | int | None = None,
         timestamp: str | int | None = None,
@@ -238,8 +239,9 @@ class KafkaProducer:
             data: anything with the Arrow PyCapsule interface (tables and batches of pyarrow, polars, pandas
                 and DuckDB), or an iterable of such. An array that is not a struct is a column of values.
             value: the column of values; ``None``: the one named ``value``, or the only one. Strings (as
-                UTF-8) or binary of any kind, also dictionary-encoded; null is a tombstone.
-            key: a column of the same types, for partitioning; null: no key.
+                UTF-8) or binary of any kind, also dictionary-encoded; null is a tombstone. Or a format of
+                ``kproducer.columnar`` (Avro, Protobuf, JSON), which makes values of columns of any types.
+            key: a column of the same types, for partitioning, or a format; null: no key.
             headers: a column of list<struct<key: string, value: binary>> or map<string, binary>.
             partition: a column of integers, or one number for all rows; null leaves it to the partitioner.
             timestamp: a column of timestamps, or of int64 milliseconds since the epoch, or one number of
@@ -252,8 +254,10 @@ class KafkaProducer:
             key or the same partition number keep their order.
 
         Raises:
-            InvalidArgumentError: a column is missing or of an unsuitable type; serializers or interceptors
-                are configured, which need objects; the data are not Arrow data.
+            InvalidArgumentError: a column is missing or of a type that is unsuitable or does not fit the
+                schema of a format; serializers or interceptors are configured, which need objects; the data
+                are not Arrow data.
+            SerializationError: the schema of a format is not valid, or its registry has none.
             MetadataTimeoutError, BrokerError, ProducerClosedError: as ``send``, before the first row.
             BufferExhaustedError, ProducerClosedError: later, if more rows may be left in a stream.
             Exception: raised by an iterable.

@@ -36,6 +36,7 @@ from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+    from kproducer.bulk.column_format import ColumnFormat
     from kproducer.config.producer_settings import ProducerSettings
     from kproducer.engine.producer_health import ProducerHealth
     from kproducer.metrics.metric_sample import MetricSample
@@ -238,8 +239,8 @@ class AsyncKafkaProducer:
         topic: str | None,
         data: Any,
         *,
-        value: str | None = None,
-        key: str | None = None,
+        value: str | ColumnFormat | None = None,
+        key: str | ColumnFormat | None = None,
         headers: str | None = None,
         partition: str | int | None = None,
         timestamp: str | int | None = None,

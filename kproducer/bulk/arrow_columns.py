@@ -11,8 +11,10 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kproducer.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
 from kproducer.errors import InvalidArgumentError
 from kproducer.kernel.arrow import TYPE_NAMES
+from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.runtime.arguments import checked_partition, checked_timestamp
 
 #: The value column if none is named.
@@ -37,14 +39,16 @@ class ArrowColumns(NamedTuple):
     """The columns of one call, by name; ``None``: not given.
 
     Attributes:
-        value: ``None``: the column ``value``, or the only one.
-        key, headers, topic: names.
+        value: a name, or a format that makes values of columns. ``None``: the column ``value``, or the only
+            one.
+        key: a name, or a format.
+        headers, topic: names.
         partition, timestamp: a name, or one number for all rows.
         takes_seconds: timestamps may be floating point numbers of seconds.
     """
 
-    value: str | None = None
-    key: str | None = None
+    value: str | ColumnFormat | None = None
+    key: str | ColumnFormat | None = None
     headers: str | None = None
     partition: str | int | None = None
     timestamp: str | int | None = None
@@ -67,8 +71,13 @@ class ArrowColumns(NamedTuple):
             ("headers", self.headers),
             ("topic_column", self.topic),
         ):
+            if role in ("value", "key") and isinstance(name, ColumnFormat) and not isinstance(name, type):
+                continue
             if name is not None and not isinstance(name, str):
-                raise InvalidArgumentError(f"{role} must be the name of a column, or None, not {name!r}")
+                right = "the name of a column"
+                if role in ("value", "key"):
+                    right += ", or a format such as kproducer.columnar.Avro(...)"
+                raise InvalidArgumentError(f"{role} must be {right}, or None, not {name!r}")
         if topic is None and self.topic is None:
             raise InvalidArgumentError("no topic: pass its name, or a topic_column")
         if topic is not None and self.topic is not None:
@@ -87,23 +96,44 @@ class ArrowColumns(NamedTuple):
             InvalidArgumentError: a column is missing, exists twice, or has an unsuitable type.
         """
         given = {
-            "key": self.key,
+            "key": self.key if isinstance(self.key, str) else None,
             "headers": self.headers,
             "partition": self.partition if isinstance(self.partition, str) else None,
             "timestamp": self.timestamp if isinstance(self.timestamp, str) else None,
             "topic_column": self.topic,
         }
         found = {role: _number(role, name, names) for role, name in given.items() if name is not None}
-        found["value"] = self._value_number(names, names_none=not found)
+        if self.value is None or isinstance(self.value, str):
+            found["value"] = self._value_number(names, self.value, names_none=not found)
         for role in _RULES:
             if role in found:
                 self._check_type(role, names[found[role]], formats[found[role]])
         value, key, headers, partition, timestamp, topic = (found.get(role, -1) for role in _RULES)
         return value, key, headers, partition, timestamp, topic
 
-    def _value_number(self, names: tuple[str, ...], names_none: bool) -> int:
-        if self.value is not None:
-            return _number("value", self.value, names)
+    def compile_format(
+        self, role: str, fields: tuple[ArrowField, ...], topic: str | None
+    ) -> CompiledColumns | None:
+        """How a format makes values or keys; ``None``: they are a column, or there are no keys.
+
+        Args:
+            role: ``"value"`` or ``"key"``.
+            fields: the columns of the data.
+            topic: of all rows; ``None``: a column has it.
+
+        Raises:
+            KafkaError: see ``ColumnFormat.compile_columns``.
+        """
+        given = self.value if role == "value" else self.key
+        if given is None or isinstance(given, str):
+            return None
+        others = (self.key, self.headers, self.partition, self.timestamp, self.topic)
+        taken = frozenset(name for name in others if isinstance(name, str))
+        return given.compile_columns(ColumnsToEncode(fields, taken, topic, role))
+
+    def _value_number(self, names: tuple[str, ...], value: str | None, names_none: bool) -> int:
+        if value is not None:
+            return _number("value", value, names)
         if len(names) == 1:
             return 0
         if _DEFAULT_VALUE not in names:
@@ -167,7 +197,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _cure_bytes(text: str) -> str:
     if text.startswith("+"):
-        return "make it JSON, Avro or the like before"
+        return "write it in a format, such as value=kproducer.columnar.Json(...), or make it a string before"
     if text.startswith("dictionary"):
         return "decode its dictionary, or cast its values to strings"
     return "cast it to string"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.bulk.arrow_columns import ArrowColumns
+from kproducer.bulk.column_format import CompiledColumns
 from kproducer.bulk.general_path import GeneralPath
 from kproducer.bulk.record_locations import NO_RESULT, RecordLocations
 from kproducer.bulk.send_many_result import SendManyResult
@@ -24,7 +25,8 @@ from kproducer.errors import (
     SerializationError,
 )
 from kproducer.kernel import record_size_upper_bound
-from kproducer.kernel.arrow import REFUSALS, ArrowRows, ArrowSource, RowChecksum
+from kproducer.kernel.arrow import REFUSALS, ArrowRows, ArrowSource, RowChecksum, RowEncoder
+from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.types import INT32_MAX, NO_TIMESTAMP, UNKNOWN_PARTITION
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class _ArrowCall:
         self._topic, self._locations = topic, locations
         self.rows_by_result: dict[ProduceRequestResult, int] = {}
         self.general_path = GeneralPath(producer, producer.send, topics_vary=topic is None)
+        self._formats = _CallFormats(columns, topic)
         #: Names as they are in the data, of the topics that the kernel knows.
         self._topics: dict[bytes, str] = {}
         #: -1: the topic is in ``_topic_errors``.
@@ -103,6 +106,8 @@ class _ArrowCall:
             producer.records.size_limit - _RECORD_OVERHEAD_BYTES,
             producer.records.has_fast_path and not producer.records.ignores_keys,
         )
+        self._formats.compile(source)
+        rows.encode_columns(*self._formats.encoders())
         self._topics = {}
         self._snapshot = None
         if self._topic is not None:
@@ -231,11 +236,56 @@ class _ArrowCall:
             return InvalidArgumentError(
                 "the timestamp is before 1970, or too large for 64 bits of milliseconds"
             )
+        if reason in ("value", "key"):
+            return SerializationError(f"the {reason} cannot be written: {self._formats.misfit(reason, size)}")
         if reason == "header is null":
             return SerializationError("a header is null: Kafka's headers need a name")
         if reason == "header name":
             return SerializationError("a header's name is null or not UTF-8: Kafka's headers need a name")
         return InvalidArgumentError(f"the {reason}")
+
+
+class _CallFormats:
+    """What makes the keys and values of a call, if they are not columns.
+
+    Args:
+        columns, topic: of the call.
+    """
+
+    def __init__(self, columns: ArrowColumns, topic: str | None) -> None:
+        self._columns, self._topic = columns, topic
+        self._is_used = not all(
+            each is None or isinstance(each, str) for each in (columns.value, columns.key)
+        )
+        self._fields: tuple[Any, ...] | None = None
+        self._compiled: dict[str, CompiledColumns | None] = {"value": None, "key": None}
+
+    def compile(self, source: ArrowSource) -> None:
+        """Make plans for the columns of a source, unless they are those of the last one.
+
+        Raises:
+            KafkaError: see ``ColumnFormat.compile_columns``.
+        """
+        if self._is_used and (fields := source.fields()) != self._fields:
+            described = tuple(map(ArrowField.of, fields))
+            self._compiled = {
+                role: self._columns.compile_format(role, described, self._topic) for role in self._compiled
+            }
+            self._fields = fields
+
+    def encoders(self) -> tuple[RowEncoder | None, RowEncoder | None, list[tuple[str, bytes]]]:
+        """Encoders of values and keys, ``None`` where a column has them, and the headers that they need."""
+        made = [None if each is None else RowEncoder(each.plan) for each in self._compiled.values()]
+        headers = [
+            each.header for each in self._compiled.values() if each is not None and each.header is not None
+        ]
+        return made[0], made[1], headers
+
+    def misfit(self, role: str, detail: int) -> str:
+        """What is wrong with the value or key of a row."""
+        compiled = self._compiled[role]
+        assert compiled is not None
+        return compiled.misfit(detail)
 
 
 def send_arrow(producer: BulkSender, columns: ArrowColumns, topic: str | None, data: Any) -> SendManyResult:
@@ -328,6 +378,7 @@ class ArrowChecksum:
         partition = columns.partition if isinstance(columns.partition, int) else UNKNOWN_PARTITION
         timestamp_ms = columns.timestamp if isinstance(columns.timestamp, int) else NO_TIMESTAMP
         self._checksum = RowChecksum(topic, partition, timestamp_ms)
+        self._formats = _CallFormats(columns, topic)
 
     @property
     def rows(self) -> int:
@@ -349,8 +400,10 @@ class ArrowChecksum:
             try:
                 with _arrow_errors():
                     numbers = self._columns.find(source.names, source.formats)
+                    self._formats.compile(source)
+                    encoders = self._formats.encoders()
                     while source.next_chunk() >= 0:
-                        self._checksum.add_chunk(source, numbers)
+                        self._checksum.add_chunk(source, numbers, *encoders)
             finally:
                 source.close()
 

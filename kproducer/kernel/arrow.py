@@ -1,4 +1,4 @@
-"""The Arrow reader of the kernel in use: ``ArrowSource``, ``ArrowRows`` and ``RowChecksum``.
+"""The Arrow reader of the kernel in use: ``ArrowSource``, ``ArrowRows``, ``RowChecksum`` and ``RowEncoder``.
 
 Apart from ``kproducer.kernel``, so that programs without Arrow data do not load it. Where the native kernel
 was built without its Arrow modules, the pure ones serve, with pyarrow.
@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING
 from kproducer.kernel import IMPLEMENTATION
 from kproducer.kernel.arrow_names import REFUSALS, TYPE_NAMES
 
-__all__ = ["REFUSALS", "TYPE_NAMES", "ArrowRows", "ArrowSource", "RowChecksum"]
+__all__ = ["REFUSALS", "TYPE_NAMES", "ArrowRows", "ArrowSource", "RowChecksum", "RowEncoder"]
 
 if TYPE_CHECKING or IMPLEMENTATION == "pure":
     from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
     from kproducer.kernel.pure.arrow_checksum import RowChecksum
+    from kproducer.kernel.pure.row_encoder import RowEncoder
 else:
     try:
         # Not "from the modules": the import rules see compiled modules only as members of their package.
-        from kproducer.kernel.native import _arrow_checksum, _arrow_reader, _arrow_rows
+        from kproducer.kernel.native import _arrow_checksum, _arrow_reader, _arrow_rows, _row_encoder
     except ImportError:
         from kproducer.kernel.pure.arrow import ArrowRows, ArrowSource
         from kproducer.kernel.pure.arrow_checksum import RowChecksum
+        from kproducer.kernel.pure.row_encoder import RowEncoder
     else:
         ArrowRows = _arrow_rows.ArrowRows
         ArrowSource = _arrow_reader.ArrowSource
         RowChecksum = _arrow_checksum.RowChecksum
+        RowEncoder = _row_encoder.RowEncoder

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 #: Why a row cannot be sent, by the code that ``ArrowRows.refusal`` returns.
-REFUSALS: Final = ("", "row is null", "topic is null", "timestamp", "size", "header is null", "header name")
+REFUSALS: Final = (
+    "",
+    "row is null",
+    "topic is null",
+    "timestamp",
+    "size",
+    "header is null",
+    "header name",
+    "value",
+    "key",
+)
 
 #: Types as the C data interface writes them, and their names in pyarrow.
 TYPE_NAMES: Final = {

@@ -22,7 +22,7 @@ from kproducer.schema_registry.registry_serializer import (
 )
 from kproducer.schema_registry.schemas import Schema
 
-_SETTINGS = {"validate.strict": False, "validate.strict.allow.default": False}
+SETTINGS = {"validate.strict": False, "validate.strict.allow.default": False}
 
 
 class AvroSerializer(RegistrySerializer):
@@ -53,43 +53,58 @@ class AvroSerializer(RegistrySerializer):
                 "AvroSerializer needs the package fastavro: pip install 'kproducer[avro]'"
             ) from error
         self._arguments = (schema_registry_client, schema_str, to_dict, conf)
-        checked = checked_conf("AvroSerializer", conf, _SETTINGS)
+        checked = checked_conf("AvroSerializer", conf, SETTINGS)
         super().__init__(
-            _AvroFormat(schema_str, schema_registry_client, checked), schema_registry_client, checked, to_dict
+            AvroFormat("AvroSerializer: schema_str", schema_str, schema_registry_client, checked),
+            schema_registry_client,
+            checked,
+            to_dict,
         )
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._arguments
 
 
-class _AvroFormat:
-    """See ``SchemaFormat``."""
+class AvroFormat:
+    """See ``SchemaFormat``.
+
+    Args:
+        owner: the argument that the schema is, for the errors' texts.
+        given: the application's schema; ``None``: the registry has it.
+        client: for references; ``None``: a schema that has some is refused.
+        conf: settings of ``AvroSerializer``.
+
+    Attributes:
+        schema: the application's.
+    """
 
     schema_type = "AVRO"
     fmt: str | None = None
 
     def __init__(
-        self, given: str | Schema | None, client: SchemaRegistryClient, conf: Mapping[str, Any]
+        self,
+        owner: str,
+        given: str | Schema | None,
+        client: SchemaRegistryClient | None,
+        conf: Mapping[str, Any],
     ) -> None:
         if given is not None and not isinstance(given, (str, Schema)):
-            raise ConfigError(
-                f"AvroSerializer: schema_str: expected JSON or a Schema, got {type(given).__name__}"
-            )
-        self._schema = Schema(_with_quotes(given)) if isinstance(given, str) else given
+            raise ConfigError(f"{owner}: expected JSON or a Schema, got {type(given).__name__}")
+        self.schema = Schema(_with_quotes(given)) if isinstance(given, str) else given
         self._client = client
         self._strict: bool = conf["validate.strict"]
         self._strict_allow_default: bool = conf["validate.strict.allow.default"]
         self.record_name: str | None = None
-        if self._schema is not None:
+        if self.schema is not None:
             try:
-                self.record_name = _name_of(json.loads(self._schema.schema_str))
+                self.record_name = _name_of(json.loads(self.schema.schema_str))
             except ValueError as error:
-                raise ConfigError(f"AvroSerializer: schema_str is not JSON: {error}") from error
-            if not self._schema.references:
-                self._parsed(self._schema)  # a mistake in it shows now
+                raise ConfigError(f"{owner} is not JSON: {error}") from error
+            if not self.schema.references:
+                self.parsed(self.schema)  # a mistake in it shows now
 
     def own_schema(self, registration: Registration) -> Schema | None:
-        return self._schema
+        return self.schema
 
     def message_indexes(self, schema: Schema) -> Sequence[int]:
         return ()
@@ -97,7 +112,7 @@ class _AvroFormat:
     def encoder(self, schema: Schema, prefix: bytes) -> Callable[[Any], bytes]:
         from fastavro import schemaless_writer
 
-        parsed, named_schemas = self._parsed(schema)
+        parsed, named_schemas = self.parsed(schema)
         if parsed == "bytes" or (isinstance(parsed, dict) and parsed == {"type": "bytes"}):
             # As Java's serializer: a schema that is only bytes is written without a length.
             return lambda value: prefix + _as_bytes(value)
@@ -121,8 +136,12 @@ class _AvroFormat:
             return with_fastavro
         return compile_encoder(parsed, named_schemas, prefix, strict, with_fastavro)
 
-    def _parsed(self, schema: Schema) -> tuple[Any, dict[str, Any]]:
-        """The schema as fastavro wants it, and the named types in it and in its references."""
+    def parsed(self, schema: Schema) -> tuple[Any, dict[str, Any]]:
+        """The schema as fastavro wants it, and the named types in it and in its references.
+
+        Raises:
+            SerializationError: it is not valid.
+        """
         from fastavro import parse_schema
 
         named_schemas: dict[str, Any] = {}
@@ -152,6 +171,10 @@ class _AvroFormat:
             place = reference.subject, reference.version
             if place not in seen:
                 seen.add(place)
+                if self._client is None:
+                    raise SerializationError(
+                        f"the schema refers to {reference.subject!r}, and there is no schema registry"
+                    )
                 other = self._client.get_version(*place, deleted=True).schema
                 self._parse_references(other, named_schemas, seen)
                 parse_schema(json.loads(other.schema_str), named_schemas)

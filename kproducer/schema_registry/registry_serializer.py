@@ -26,7 +26,7 @@ from kproducer.schema_registry.subjects import (
     SubjectNameStrategy,
     subject_strategy,
 )
-from kproducer.schema_registry.topic_writers import TopicWriters, Writer
+from kproducer.schema_registry.topic_look_ups import TopicLookUps
 
 #: Changes a value before it is encoded.
 ToDict = Callable[[Any, SerializationContext], Any]
@@ -163,29 +163,14 @@ class RegistrySerializer:
         to_dict: ToDict | None = None,
     ) -> None:
         name = type(self).__name__
-        if not isinstance(client, SchemaRegistryClient):
-            raise ConfigError(
-                f"{name}: expected a kproducer.schema_registry.SchemaRegistryClient, "
-                f"got {type(client).__name__}"
-            )
         if to_dict is not None and not callable(to_dict):
             raise ConfigError(f"{name}: to_dict: expected a function of (value, ctx), got {to_dict!r}")
-        strategy = subject_strategy(conf, client)
-        frame = getattr(conf["schema.id.serializer"], "__name__", None)
-        if frame not in ("prefix_schema_id_serializer", "header_schema_id_serializer"):
-            raise ConfigError(
-                f"{name}: schema.id.serializer: expected prefix_schema_id_serializer or "
-                "header_schema_id_serializer"
-            )
-        self._is_framed_by_guid = is_framed_by_guid = frame == "header_schema_id_serializer"
-        registration = Registration(client, conf)
-        self._fields = {
-            field: FieldSerializer(
-                SchemaLookUp(field, schema_format, registration, strategy, is_framed_by_guid),
-                to_dict,
-            )
+        look_ups = {
+            field: SchemaLookUp.of(name, field, schema_format, client, conf)
             for field in (MessageField.KEY, MessageField.VALUE)
         }
+        self._is_framed_by_guid = look_ups[MessageField.VALUE].is_framed_by_guid
+        self._fields = {field: FieldSerializer(look_up, to_dict) for field, look_up in look_ups.items()}
 
     def for_field(self, field: str) -> FieldSerializer:
         """The serializer of keys or of values. A producer calls it for each setting.
@@ -257,7 +242,7 @@ class FieldSerializer:
         self._look_up = look_up
         self._to_dict = to_dict
         registration = look_up.registration
-        self._writers = TopicWriters(
+        self._writers = TopicLookUps(
             self._writer, registration.client.max_block_ms, registration.latest_ttl_s
         )
 
@@ -293,6 +278,19 @@ class FieldSerializer:
 
 
 @attrs.frozen
+class Writer:
+    """How the values of one topic are written.
+
+    Attributes:
+        encode: from a value to the data of the record, with the schema's id if it is there.
+        header: what is added to the headers of the record; ``None``: nothing.
+    """
+
+    encode: Callable[[Any], bytes]
+    header: tuple[str, bytes] | None
+
+
+@attrs.frozen
 class FoundSchema:
     """The schema of a topic's keys or values, and how records name it.
 
@@ -324,6 +322,38 @@ class SchemaLookUp:
     registration: Registration
     strategy: SubjectNameStrategy
     is_framed_by_guid: bool
+
+    @classmethod
+    def of(
+        cls,
+        owner: str,
+        field: str,
+        schema_format: SchemaFormat,
+        client: SchemaRegistryClient,
+        conf: Mapping[str, Any],
+    ) -> SchemaLookUp:
+        """From settings that ``checked_conf`` has checked.
+
+        Args:
+            owner: the class that the application uses, for the error's text.
+
+        Raises:
+            ConfigError: the client or a setting is wrong.
+        """
+        if not isinstance(client, SchemaRegistryClient):
+            raise ConfigError(
+                f"{owner}: expected a kproducer.schema_registry.SchemaRegistryClient, "
+                f"got {type(client).__name__}"
+            )
+        frame = getattr(conf["schema.id.serializer"], "__name__", None)
+        if frame not in ("prefix_schema_id_serializer", "header_schema_id_serializer"):
+            raise ConfigError(
+                f"{owner}: schema.id.serializer: expected prefix_schema_id_serializer or "
+                "header_schema_id_serializer"
+            )
+        strategy = subject_strategy(conf, client)
+        is_framed_by_guid = frame == "header_schema_id_serializer"
+        return cls(field, schema_format, Registration(client, conf), strategy, is_framed_by_guid)
 
     def find(self, topic: str) -> FoundSchema:
         """Register or find the schema of a topic. Blocks.

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kproducer.kernel.native._arrow_reader cimport ArrowSource, Cell, Column
+from kproducer.kernel.native._row_encoder cimport RowEncoder
 
 cdef enum:
     # Places in BlockReader.columns; the dictionary of each is DICTIONARY places further on.
@@ -36,6 +37,8 @@ cdef enum RowStatus:
     TOO_LARGE
     HEADER_IS_NULL
     HEADER_NAME_WRONG
+    VALUE_DOES_NOT_FIT
+    KEY_DOES_NOT_FIT
     # The caller has to send this row: its topic or partition is not known here.
     GENERAL_PATH
     # Not statuses: what ends the reading of a block.
@@ -55,7 +58,8 @@ cdef struct BlockRows:
     int64_t[BLOCK_ROWS] timestamps
     Span[BLOCK_ROWS] headers
     uint8_t[BLOCK_ROWS] status
-    int64_t[BLOCK_ROWS] details         # the size of rows that are too large, else the number of the topic
+    # The size of rows that are too large, what does not fit (RowEncoder.encode), else the number of the topic.
+    int64_t[BLOCK_ROWS] details
     int32_t[BLOCK_ROWS] targets         # of fine rows
     # Fine rows sorted by target; each target's rows keep their order.
     int32_t[BLOCK_ROWS] order
@@ -71,6 +75,13 @@ cdef class BlockReader:
     # The source's generation at bind_chunk; -1: no chunk is bound.
     cdef long long _generation
     cdef int64_t _content_limit
+    # Where value and key are made of several columns; else None.
+    cdef RowEncoder _value_encoder
+    cdef RowEncoder _key_encoder
+    # Headers that each row gets, encoded, without their number.
+    cdef bytes _added_headers
+    cdef Cell _added
+    cdef int _added_count
     # The block: its first row in the chunk, the number of rows, and the bytes of keys and values.
     cdef int64_t first
     cdef Py_ssize_t rows
@@ -91,6 +102,7 @@ cdef class BlockReader:
     cdef int raise_fault(self, int64_t fault) except -1
     cdef int _bind_column(self, int role) except -1
     cdef int _bind_headers(self) except -1
+    cdef int64_t _find_contents(self) noexcept nogil
     cdef Py_ssize_t _find_cells(self, int role, Cell* cells) noexcept nogil
     cdef void _find_timestamps(self, int64_t timestamp_ms) noexcept nogil
     cdef int64_t _encode_headers(self) noexcept nogil

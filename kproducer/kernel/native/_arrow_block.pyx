@@ -6,16 +6,18 @@ Binds the columns of a chunk, finds cells, converts times, encodes headers, and 
 the same for all blocks (no keys, no headers) is filled in once. Rows are read without the interpreter lock.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from kproducer.kernel.native._arrow_reader cimport (
-    ALL_NULL, BYTES, BYTES_FIXED, BYTES_VIEW, INTEGER, KP_MOST_BYTES, LIST, LIST_VIEW, SECONDS, STRUCT, ArrowArray,
+    ALL_NULL, BYTES, BYTES_FIXED, BYTES_VIEW, FLOATING, INTEGER, KP_MOST_BYTES, LIST, LIST_VIEW, STRUCT, ArrowArray,
     ArrowSchema, ArrowSource, Cell, Column, Layout, bind_column, cell_at, epoch_ms_at, invalid, is_null, is_utf8,
     range_at, resolve,
 )
-from kproducer.kernel.native._batch cimport bytes_size, put_bytes, put_varint, varint_size
+from kproducer.kernel.native._batch cimport bytes_size, put_bytes, put_varint, regular_headers, varint_size
+from kproducer.kernel.native._row_encoder cimport RowEncoder
 
 
 cdef class BlockReader:
@@ -27,7 +29,7 @@ cdef class BlockReader:
         content_limit: bytes of key, value and encoded headers that a record may have together.
 
     Raises:
-        ValueError: a number is out of range, or there is no value column.
+        ValueError: a number is out of range.
     """
 
     def __cinit__(self, ArrowSource source not None, tuple columns not None, int64_t content_limit, *others):
@@ -38,8 +40,6 @@ cdef class BlockReader:
             if not -1 <= columns[role] < len(source.names):
                 raise ValueError(f"there is no column {columns[role]}")
             self.positions[role] = columns[role]
-        if self.positions[VALUE] < 0:
-            raise ValueError("there is no value column")
         self.source = source
         self._content_limit = content_limit
         self._generation = -1
@@ -56,6 +56,28 @@ cdef class BlockReader:
         free(self.block)
         free(self.header_bytes)
 
+    def encode_columns(self, RowEncoder value, RowEncoder key, list headers not None) -> None:
+        cdef bytes encoded = regular_headers(headers, False) if headers else b""
+        cdef Py_ssize_t row
+        if encoded is None or len(headers) > 63:
+            raise ValueError("headers must be pairs of a name and bytes, 63 of them at most")
+        self.source.check_idle()
+        self._generation = -1
+        self._value_encoder, self._key_encoder = value, key
+        self._added_count = <int> len(headers)
+        # Behind the number, which is one byte.
+        self._added_headers = encoded[1:]
+        self._added.data = PyBytes_AS_STRING(self._added_headers)
+        self._added.size = PyBytes_GET_SIZE(self._added_headers)
+        if encoded:
+            if self._reserve_headers(len(encoded)) == NULL:
+                raise MemoryError
+            memcpy(self.header_bytes, <const char*> encoded, len(encoded))
+            # Without a column of headers, all rows have these.
+            for row in range(BLOCK_ROWS):
+                self.block.headers[row].start = 0
+                self.block.headers[row].size = len(encoded)
+
     # -- binding a chunk ---------------------------------------------------------------------------------
 
     cdef int bind_chunk(self) except -1:
@@ -69,6 +91,8 @@ cdef class BlockReader:
         cdef ArrowSource source = self.source
         source.check_idle()
         self._generation = -1
+        if self.positions[VALUE] < 0 and self._value_encoder is None:
+            raise ValueError("there is no value column")
         memset(root, 0, sizeof(Column))
         if source._is_struct:
             bind_column(&source._schema, &source._array, 0, source.chunk_rows, root, NULL)
@@ -77,6 +101,10 @@ cdef class BlockReader:
                 self._bind_column(role)
         if self.has(HEADERS):
             self._bind_headers()
+        if self._value_encoder is not None:
+            self._value_encoder.bind(source)
+        if self._key_encoder is not None:
+            self._key_encoder.bind(source)
         self._generation = source.generation
         return 0
 
@@ -109,7 +137,7 @@ cdef class BlockReader:
             fits = column.layout in (ALL_NULL, LIST, LIST_VIEW)
         elif role == PARTITION or role == TIMESTAMP:
             fits = column.dictionary == NULL and (
-                column.layout in (ALL_NULL, INTEGER) or (role == TIMESTAMP and column.layout == SECONDS)
+                column.layout in (ALL_NULL, INTEGER) or (role == TIMESTAMP and column.layout == FLOATING and column.width == 8)
             )
         else:
             fits = _has_bytes(column)
@@ -153,18 +181,37 @@ cdef class BlockReader:
         self.first = first
         self.rows = min(BLOCK_ROWS, self.source.chunk_rows - first)
         memset(self.block.status, ROW_IS_FINE, self.rows)
-        fault = self._find_cells(VALUE, self.block.values)
-        if fault < 0 and self.positions[KEY] >= 0:
-            fault = self._find_cells(KEY, self.block.keys)
-        if fault < 0 and self.positions[TOPIC] >= 0:
-            fault = self._find_cells(TOPIC, self.block.topic_names)
-        if fault >= 0:
+        fault = self._find_contents()
+        if fault != -1:
             return fault
         self._find_timestamps(timestamp_ms)
         self._fault_role = HEADERS
         fault = self._encode_headers()
         if fault == -1:
             self._mark_null_rows()
+        return fault
+
+    cdef int64_t _find_contents(self) noexcept nogil:
+        """Find or make values and keys, which may end the block early, and find topics. Returns as ``read``."""
+        cdef int64_t fault = -1
+        self._fault_role = VALUE
+        if self._value_encoder is not None:
+            fault = self._value_encoder.encode(
+                self.first, &self.rows, self.block.values, self.block.status, self.block.details, VALUE_DOES_NOT_FIT
+            )
+        else:
+            fault = self._find_cells(VALUE, self.block.values)
+        if fault != -1:
+            return fault
+        self._fault_role = KEY
+        if self._key_encoder is not None:
+            fault = self._key_encoder.encode(
+                self.first, &self.rows, self.block.keys, self.block.status, self.block.details, KEY_DOES_NOT_FIT
+            )
+        elif self.positions[KEY] >= 0:
+            fault = self._find_cells(KEY, self.block.keys)
+        if fault == -1 and self.positions[TOPIC] >= 0:
+            fault = self._find_cells(TOPIC, self.block.topic_names)
         return fault
 
     cdef Py_ssize_t _find_cells(self, int role, Cell* cells) noexcept nogil:
@@ -178,10 +225,9 @@ cdef class BlockReader:
         self.rows = 0
         if fault == NO_MEMORY:
             raise MemoryError
-        raise invalid(
-            f"column {self.source.names[self.positions[self._fault_role]]!r} refers to bytes outside of its data "
-            f"in row {self.first + fault} of the chunk"
-        )
+        position = self.positions[self._fault_role]
+        column = "a column" if position < 0 else f"column {self.source.names[position]!r}"
+        raise invalid(f"{column} refers to bytes outside of its data in row {self.first + fault} of the chunk")
 
     cdef void _find_timestamps(self, int64_t timestamp_ms) noexcept nogil:
         cdef Py_ssize_t row
@@ -226,23 +272,27 @@ cdef class BlockReader:
         """
         cdef Column* columns = self.columns
         cdef int64_t start, end, at
-        cdef Py_ssize_t size, pair_size
+        cdef Py_ssize_t size, pair_size, added_size
+        cdef uint64_t count
         cdef Cell name, value
         cdef const char* text
         cdef char* place
         span.start = self._header_used
         span.size = 0
-        if is_null(&columns[HEADERS], row):
-            return ROW_IS_FINE
-        if not range_at(&columns[HEADERS], row, &start, &end) or end > columns[HEADER].length:
+        start = end = 0
+        if not is_null(&columns[HEADERS], row) and (
+            not range_at(&columns[HEADERS], row, &start, &end) or end > columns[HEADER].length
+        ):
             return LEADS_OUTSIDE
-        if start == end:
+        count = <uint64_t> (end - start + self._added_count)
+        if count == 0:
             return ROW_IS_FINE
-        size = varint_size(<uint64_t> (end - start) << 1)
-        place = self._reserve_headers(size)
+        added_size = self._added.size
+        size = varint_size(count << 1)
+        place = self._reserve_headers(size + added_size)
         if place == NULL:
             return NO_MEMORY
-        put_varint(place, <uint64_t> (end - start) << 1)
+        put_varint(place, count << 1)
         for at in range(start, end):
             if is_null(&columns[HEADER], at):
                 return HEADER_IS_NULL
@@ -253,7 +303,7 @@ cdef class BlockReader:
             text = name.data
             pair_size = bytes_size(name.size) + bytes_size(value.size)
             if size + pair_size <= self._content_limit:
-                place = self._reserve_headers(size + pair_size)
+                place = self._reserve_headers(size + pair_size + added_size)
                 if place == NULL:
                     return NO_MEMORY
                 place = put_bytes(place + size, name.data, name.size)
@@ -263,6 +313,11 @@ cdef class BlockReader:
                 return HEADER_NAME_WRONG
             # Cells may share their bytes, so this sum needs a limit. Beyond it the row is too large already.
             size = min(size + pair_size, KP_MOST_BYTES)
+        if added_size:
+            if size + added_size <= self._content_limit:
+                # There is room for them since the last header.
+                memcpy(self.header_bytes + self._header_used + size, self._added.data, added_size)
+            size += added_size
         span.size = size
         if size <= self._content_limit:
             self._header_used += size

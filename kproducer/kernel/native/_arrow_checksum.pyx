@@ -12,6 +12,7 @@ from kproducer.kernel.native._append cimport point_to
 from kproducer.kernel.native._arrow_block cimport PARTITION, ROW_IS_FINE, TIMESTAMP, TOPIC, BlockReader, BlockRows
 from kproducer.kernel.native._arrow_reader cimport KP_MOST_BYTES, ArrowSource, Cell, Column, integer_at, is_null
 from kproducer.kernel.native._batch cimport get_bytes, get_varint
+from kproducer.kernel.native._row_encoder cimport RowEncoder
 
 cdef extern from *:
     """
@@ -100,24 +101,26 @@ cdef class RowChecksum:
         self._partition = partition
         self._timestamp_ms = timestamp_ms
 
-    def add_chunk(self, ArrowSource source not None, tuple columns not None) -> None:
+    def add_chunk(self, ArrowSource source not None, tuple columns not None, RowEncoder value=None,
+                  RowEncoder key=None, headers=()) -> None:
         cdef BlockReader reader = BlockReader(source, columns, KP_MOST_BYTES)
-        cdef uint64_t value = 0
+        cdef uint64_t total = 0
         cdef int64_t fault = -1
         cdef int64_t first = 0
         cdef Cell default_topic
         point_to(self._topic, &default_topic.data, &default_topic.size)
+        reader.encode_columns(value, key, list(headers))
         reader.bind_chunk()
         source.busy = True
         with nogil:
             while fault == -1 and first < source.chunk_rows:
                 fault = reader.read(first, self._timestamp_ms)
                 if fault == -1:
-                    value += _sum_rows(reader, &default_topic, self._partition)
+                    total += _sum_rows(reader, &default_topic, self._partition)
                     first += reader.rows
         source.busy = False
         reader.raise_fault(fault)
-        self.value += value
+        self.value += total
         self.rows += source.chunk_rows
 
 

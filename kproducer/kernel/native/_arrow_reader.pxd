@@ -62,11 +62,17 @@ cdef enum Layout:
     BYTES          # u z U Z
     BYTES_VIEW     # vu vz
     BYTES_FIXED    # w:width
-    INTEGER        # c C s S i I l L; also what timestamps are
-    SECONDS        # g
+    INTEGER        # c C s S i I l L; also what dates, times, timestamps and durations are
+    FLOATING       # e f g
     LIST           # +l +m +L
     LIST_VIEW      # +vl +vL
     STRUCT         # +s
+    # Only for plans of an encoder.
+    BOOLEAN        # b
+    WIDE           # d:precision,scale tiM tiD tin: little-endian words, at the same places as BYTES_FIXED
+    LIST_FIXED     # +w:width
+    UNION_SPARSE   # +us:
+    UNION_DENSE    # +ud:
 
 
 cdef struct Column:

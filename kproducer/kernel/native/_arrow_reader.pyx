@@ -19,12 +19,14 @@ from libc.math cimport floor
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, INT32_MAX, INT64_MAX,
 )
-from libc.string cimport memset, strcmp, strerror
+from libc.string cimport memcpy, memset, strcmp, strerror
 
 #: Seconds since the epoch that fit as milliseconds, with room.
 cdef double _MOST_SECONDS = 9.2e15
 #: Types that contain types are described up to this depth.
 cdef int _DEEPEST = 16
+#: A flag of ``ArrowSchema``.
+cdef int64_t _IS_NULLABLE = 2
 
 #: Layout, width and signedness of the formats that are read here.
 cdef dict _FORMATS = {
@@ -35,7 +37,11 @@ cdef dict _FORMATS = {
     b"s": (INTEGER, 2, True), b"S": (INTEGER, 2, False),
     b"i": (INTEGER, 4, True), b"I": (INTEGER, 4, False),
     b"l": (INTEGER, 8, True), b"L": (INTEGER, 8, False),
-    b"g": (SECONDS, 8, True),
+    b"b": (BOOLEAN, 0, False), b"e": (FLOATING, 2, True), b"f": (FLOATING, 4, True), b"g": (FLOATING, 8, True),
+    b"tdD": (INTEGER, 4, True), b"tdm": (INTEGER, 8, True),
+    b"tts": (INTEGER, 4, True), b"ttm": (INTEGER, 4, True), b"ttu": (INTEGER, 8, True), b"ttn": (INTEGER, 8, True),
+    b"tDs": (INTEGER, 8, True), b"tDm": (INTEGER, 8, True), b"tDu": (INTEGER, 8, True), b"tDn": (INTEGER, 8, True),
+    b"tiM": (WIDE, 4, True), b"tiD": (WIDE, 8, True), b"tin": (WIDE, 16, True),
     b"+l": (LIST, 4, False), b"+m": (LIST, 4, False), b"+L": (LIST, 8, False),
     b"+vl": (LIST_VIEW, 4, False), b"+vL": (LIST_VIEW, 8, False),
     b"+s": (STRUCT, 0, False),
@@ -70,6 +76,40 @@ cdef str _format_text(ArrowSchema* schema, int depth):
     return f"{text}({','.join(children)})"
 
 
+cdef tuple _described(ArrowSchema* schema, int depth):
+    """A field as in ``ArrowField``, children included; those that are too deep are left out."""
+    if schema == NULL or depth > _DEEPEST:
+        return None
+    children = []
+    if schema.children != NULL:
+        children = [_described(schema.children[number], depth + 1) for number in range(max(schema.n_children, 0))]
+    dictionary = None if schema.dictionary == NULL else _described(schema.dictionary, depth + 1)
+    return (
+        _text(schema.name), _text(schema.format), bool(schema.flags & _IS_NULLABLE), tuple(children), dictionary,
+        _extension_name(schema.metadata),
+    )
+
+
+cdef str _extension_name(const char* metadata):
+    """From pairs of texts with their lengths, in the byte order of this machine. Empty: not an extension type."""
+    cdef int32_t count, size
+    cdef bytes key, value
+    if metadata == NULL:
+        return ""
+    memcpy(&count, metadata, 4)
+    metadata += 4
+    for _ in range(max(count, 0)):
+        memcpy(&size, metadata, 4)
+        key = metadata[4:4 + max(size, 0)]
+        metadata += 4 + max(size, 0)
+        memcpy(&size, metadata, 4)
+        value = metadata[4:4 + max(size, 0)]
+        metadata += 4 + max(size, 0)
+        if key == b"ARROW:extension:name":
+            return value.decode("utf-8", "replace")
+    return ""
+
+
 cdef str _text(const char* given):
     """Empty for NULL."""
     return "" if given == NULL else (<bytes> given).decode("utf-8", "replace")
@@ -84,6 +124,15 @@ cdef int _parse_format(ArrowSchema* schema, Column* column) except -1:
         found = _FORMATS[b"l"]
     elif text[:2] == b"w:" and text[2:].isdigit() and int(text[2:]) <= INT32_MAX:
         found = (BYTES_FIXED, int(text[2:]), False)
+    elif text[:3] == b"+w:" and text[3:].isdigit() and int(text[3:]) <= INT32_MAX:
+        found = (LIST_FIXED, int(text[3:]), False)
+    elif text[:2] == b"d:":
+        bits = text[2:].split(b",")[2:] or [b"128"]
+        found = (WIDE, int(bits[0]) // 8, True) if bits[0] in (b"32", b"64", b"128", b"256") else None
+    elif text[:4] == b"+us:":
+        found = (UNION_SPARSE, 1, False)
+    elif text[:4] == b"+ud:":
+        found = (UNION_DENSE, 1, False)
     if found is None:
         raise _unreadable(schema)
     column.layout = <Layout> <int> found[0]
@@ -119,8 +168,8 @@ cdef int bind_column(ArrowSchema* schema, ArrowArray* array, int64_t base, int64
         raise invalid(f"a child has {array.length} rows, its parent needs {<object> base + rows}")
     column.offset = array.offset + base
     column.length = rows
-    if column.layout == BYTES_FIXED and column.width > KP_MOST_BYTES // max(column.offset + rows, 1):
-        raise invalid(f"{column.offset + rows} values of {column.width} bytes")
+    if column.layout in (BYTES_FIXED, LIST_FIXED) and column.width > KP_MOST_BYTES // max(column.offset + rows, 1):
+        raise invalid(f"{column.offset + rows} values of {column.width} bytes or elements")
     _bind_buffers(array, column)
     if schema.dictionary != NULL:
         if dictionary == NULL or column.layout != INTEGER or column.ticks_per_second:
@@ -136,7 +185,7 @@ cdef int _bind_buffers(ArrowArray* array, Column* column) except -1:
     cdef int64_t expected = 2
     if column.layout == ALL_NULL:
         return 0
-    if column.layout == STRUCT:
+    if column.layout in (STRUCT, LIST_FIXED, UNION_SPARSE):
         expected = 1
     elif column.layout in (BYTES, BYTES_VIEW, LIST_VIEW):
         expected = 3
@@ -144,11 +193,19 @@ cdef int _bind_buffers(ArrowArray* array, Column* column) except -1:
         array.n_buffers > expected and column.layout != BYTES_VIEW
     ):
         raise invalid(f"{array.n_buffers} buffers where the type has {expected}")
+    if column.layout in (UNION_SPARSE, UNION_DENSE):
+        # Unions have no nulls of their own.
+        column.data = <const char*> array.buffers[0]
+        if column.layout == UNION_DENSE:
+            column.values = array.buffers[1]
+        if column.length and (column.data == NULL or (column.layout == UNION_DENSE and column.values == NULL)):
+            raise invalid("a buffer of a union is missing")
+        return 0
     if array.null_count != 0:
         column.validity = <const uint8_t*> array.buffers[0]
         if column.validity == NULL and array.null_count > 0:
             raise invalid(f"{array.null_count} nulls, and no bitmap that marks them")
-    if column.layout == STRUCT:
+    if column.layout in (STRUCT, LIST_FIXED):
         return 0
     column.values = array.buffers[1]
     if column.values == NULL and column.length and not (column.layout == BYTES_FIXED and column.width == 0):
@@ -214,7 +271,7 @@ cdef int64_t epoch_ms_at(const Column* column, int64_t row) noexcept nogil:
     """Milliseconds since the epoch, rounded down; -1: before it, or too large for an int64."""
     cdef double seconds
     cdef int64_t ticks, unit
-    if column.layout == SECONDS:
+    if column.layout == FLOATING:
         seconds = (<const double*> column.values)[column.offset + row]
         # Written so that NaN fails it.
         if not (0 <= seconds <= _MOST_SECONDS):
@@ -234,6 +291,10 @@ cdef int64_t epoch_ms_at(const Column* column, int64_t row) noexcept nogil:
 cdef bint range_at(const Column* column, int64_t row, int64_t* start, int64_t* end) noexcept nogil:
     """The elements of a list. ``False``: offsets go backwards. The caller checks that the elements exist."""
     cdef int64_t at = column.offset + row
+    if column.layout == LIST_FIXED:
+        start[0] = at * column.width
+        end[0] = start[0] + column.width
+        return True
     start[0] = _offset_at(column.values, column.width, at)
     if column.layout == LIST:
         end[0] = _offset_at(column.values, column.width, at + 1)
@@ -430,6 +491,13 @@ cdef class ArrowSource:
             return -1
         self.chunk_rows = self._checked_length()
         return self.chunk_rows
+
+    def fields(self) -> tuple:
+        """The columns with all that they contain, as ``ArrowField`` has it, in plain tuples."""
+        cdef int number
+        if self._schema.release == NULL:
+            raise ValueError("the Arrow data were closed")
+        return tuple([_described(self.child_schema(number), 0) for number in range(len(self.names))])
 
     cdef int check_idle(self) except -1:
         """Refuse to change what another thread, or the caller of a callback, is reading."""

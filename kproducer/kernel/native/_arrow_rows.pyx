@@ -19,7 +19,8 @@ from kproducer.kernel.native._append cimport (
     AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, point_to, should_switch_partition, slot_of,
 )
 from kproducer.kernel.native._arrow_block cimport (
-    BLOCK_ROWS, GENERAL_PATH, KEY, PARTITION, ROW_IS_FINE, TOO_LARGE, TOPIC, TOPIC_IS_NULL, BlockReader, BlockRows,
+    BLOCK_ROWS, GENERAL_PATH, KEY, KEY_DOES_NOT_FIT, PARTITION, ROW_IS_FINE, TOO_LARGE, TOPIC, TOPIC_IS_NULL,
+    VALUE_DOES_NOT_FIT, BlockReader, BlockRows,
 )
 from kproducer.kernel.native._arrow_reader cimport ArrowSource, Cell, integer_at, is_null
 from kproducer.kernel.native._batch cimport (
@@ -243,7 +244,8 @@ cdef class ArrowRows(BlockReader):
         cdef int status = self.block.status[at]
         if status == GENERAL_PATH:
             status = ROW_IS_FINE
-        return status, self.block.details[at] if status == TOO_LARGE else 0
+        has_detail = status in (TOO_LARGE, VALUE_DOES_NOT_FIT, KEY_DOES_NOT_FIT)
+        return status, self.block.details[at] if has_detail else 0
 
     def record(self, row: int) -> tuple[bytes | None, bytes | None, bytes | None, Headers | None, int | None, int]:
         cdef Py_ssize_t at = self._planned(row)
@@ -427,7 +429,7 @@ cdef class ArrowRows(BlockReader):
         cdef int32_t target
         if self.rows == 0 or self.positions[TOPIC] >= 0 or self.has(PARTITION):
             return False
-        if partition < 0 and topic.partition_count > 1 and self._hashes_keys and self.has(KEY):
+        if partition < 0 and topic.partition_count > 1 and self._hashes_keys and (self.has(KEY) or self._key_encoder is not None):
             return False
         wanted = self._wanted_partition(0, partition, topic.partition_count)
         if wanted < 0:

@@ -9,11 +9,12 @@ Source: the Arrow C data interface (format texts) and PyCapsule interface.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kproducer.errors import ConfigError
 from kproducer.kernel.arrow_names import TYPE_NAMES
 from kproducer.kernel.pure.batch_v2 import encode_headers
+from kproducer.kernel.pure.row_encoder import RowEncoder, raw_values
 from kproducer.types import INT64_MAX
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ BLOCK_ROWS: Final = 4096
 
 # As in ``REFUSALS``.
 (
-    _FINE, _ROW_IS_NULL, _TOPIC_IS_NULL, _TIMESTAMP_WRONG, _TOO_LARGE, _HEADER_IS_NULL, _HEADER_NAME_WRONG
-) = range(7)  # fmt: skip
+    _FINE, _ROW_IS_NULL, _TOPIC_IS_NULL, _TIMESTAMP_WRONG, _TOO_LARGE, _HEADER_IS_NULL, _HEADER_NAME_WRONG,
+    _VALUE_DOES_NOT_FIT, _KEY_DOES_NOT_FIT,
+) = range(9)  # fmt: skip
 
 _NESTED: Final = {
     "list": "+l", "large_list": "+L", "list_view": "+vl", "large_list_view": "+vL", "struct": "+s",
@@ -53,6 +55,23 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
+class RowEncoders(NamedTuple):
+    """What makes keys and values of several columns; ``None``: they are a column.
+
+    Attributes:
+        value, key: encoders.
+        headers: added to those of each row.
+    """
+
+    value: RowEncoder | None = None
+    key: RowEncoder | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+#: Values and keys are columns.
+NO_ENCODERS: Final = RowEncoders()
+
+
 class ArrowSource:
     """One table, record batch, array or stream. For one thread.
 
@@ -69,7 +88,7 @@ class ArrowSource:
         ConfigError: pyarrow is not installed.
     """
 
-    __slots__ = ("_chunk", "_chunks", "_is_struct", "chunk_rows", "formats", "names")
+    __slots__ = ("_chunk", "_chunks", "_fields", "_is_struct", "chunk_rows", "formats", "names")
 
     def __init__(self, data: object) -> None:
         pa = _pyarrow()
@@ -80,9 +99,9 @@ class ArrowSource:
         except (pa.ArrowException, TypeError) as error:
             raise ValueError(f"invalid Arrow data: {error}") from error
         self._is_struct = pa.types.is_struct(kind)
-        fields = list(kind) if self._is_struct else [pa.field("", kind)]
-        self.names = tuple(field.name for field in fields)
-        self.formats = tuple(_format_of(field.type) for field in fields)
+        self._fields = list(kind) if self._is_struct else [pa.field("", kind)]
+        self.names = tuple(field.name for field in self._fields)
+        self.formats = tuple(_format_of(field.type) for field in self._fields)
 
     def _open(self, pa: Any, data: object) -> Any:
         """Set ``_chunks``; return the type of a row."""
@@ -130,12 +149,25 @@ class ArrowSource:
         self.chunk_rows = len(self._chunk)
         return self.chunk_rows
 
-    def rows(self, columns: ColumnNumbers, first: int, count: int) -> Iterator[tuple[Any, ...]]:
+    def fields(self) -> tuple[Any, ...]:
+        """The columns with all that they contain, as ``ArrowField`` has it, in plain tuples."""
+        return tuple(map(_described, self._fields))
+
+    def raw_columns(self, numbers: Sequence[int], first: int, count: int) -> dict[int, list[Any]]:
+        """Some columns of some rows of the current chunk, as ``raw_values``."""
+        block = self._chunk.slice(first, count)
+        columns = block.flatten() if self._is_struct else [block]
+        return {number: raw_values(columns[number]) for number in numbers}
+
+    def rows(
+        self, columns: ColumnNumbers, first: int, count: int, encoders: RowEncoders = NO_ENCODERS
+    ) -> Iterator[tuple[Any, ...]]:
         """Rows of the current chunk as Python values.
 
         Returns:
             (whether the row itself is null, topic, partition, timestamp, key, value, headers) of each;
-            ``None`` where there is no column. Headers that cannot be sent are the code of the refusal.
+            ``None`` where there is no column. Headers that cannot be sent are the code of the refusal; keys
+            and values that cannot be made are the numbers of the node and of the reason.
         """
         block = self._chunk.slice(first, count)
 
@@ -145,26 +177,47 @@ class ArrowSource:
             # flatten() and not field(): only the former applies the struct's own offset and nulls.
             return convert(block.flatten()[number] if self._is_struct else block)
 
+        def made(number: int, encoder: RowEncoder | None) -> Sequence[Any]:
+            return read(number, _bytes_list) if encoder is None else encoder.encode_rows(self, first, count)
+
         value, key, headers, partition, timestamp, topic = columns
         return zip(
             block.is_null().to_pylist() if self._is_struct else [False] * count,
             read(topic, _bytes_list),
             read(partition, lambda cells: cells.to_pylist()),
             read(timestamp, _epoch_ms_list),
-            read(key, _bytes_list),
-            read(value, _bytes_list),
-            read(headers, lambda cells: [_headers(cell) for cell in cells]),
+            made(key, encoders.key),
+            made(value, encoders.value),
+            [
+                found if isinstance(found, int) else [*(found or ()), *encoders.headers] or None
+                for found in read(headers, lambda cells: [_headers(cell) for cell in cells])
+            ],
             strict=True,
         )
 
 
+def check_has_values(columns: ColumnNumbers, encoders: RowEncoders) -> None:
+    """Raise ``ValueError`` if there is neither a column of values nor what makes them."""
+    if columns[0] < 0 and encoders.value is None:
+        raise ValueError("there is no value column")
+
+
+def _refused_content(is_null: bool, time: int | None, key: Any, value: Any) -> tuple[int, int, Record]:
+    """What a block knows of a row whose key or value does not fit."""
+    refusal, misfit = (_VALUE_DOES_NOT_FIT, value) if isinstance(value, tuple) else (_KEY_DOES_NOT_FIT, key)
+    record = (None, None, None, None, None, 0)
+    if is_null:
+        return _ROW_IS_NULL, 0, record
+    if time is not None and time < 0:
+        return _TIMESTAMP_WRONG, 0, record
+    return refusal, misfit[0] << 8 | misfit[1], record
+
+
 def check_columns(columns: ColumnNumbers, source: ArrowSource) -> None:
-    """Raise ``ValueError`` if a number is out of range, or there is no value column."""
+    """Raise ``ValueError`` if a number is out of range."""
     for number in columns:
         if not -1 <= number < len(source.names):
             raise ValueError(f"there is no column {number}")
-    if columns[0] < 0:
-        raise ValueError("there is no value column")
 
 
 class ArrowRows:
@@ -181,13 +234,14 @@ class ArrowRows:
         unknown_topic: the topic that ended the last plan early, because it was not added yet; else ``None``.
     """
 
-    __slots__ = ("_block", "_columns", "_content_limit", "_first", "_next", "_source", "content_bytes",
-                 "unknown_topic")  # fmt: skip
+    __slots__ = ("_block", "_columns", "_content_limit", "_encoders", "_first", "_next", "_source",
+                 "content_bytes", "unknown_topic")  # fmt: skip
 
     def __init__(
         self, source: ArrowSource, columns: ColumnNumbers, content_limit: int, hashes_keys: bool
     ) -> None:
         check_columns(columns, source)
+        self._encoders = NO_ENCODERS
         self._source = source
         self._columns = columns
         self._content_limit = content_limit
@@ -204,6 +258,17 @@ class ArrowRows:
             partition_count: -1: unknown; its rows are handed out.
             slots: the topic's; ``None``: its rows are handed out.
         """
+
+    def encode_columns(
+        self, value: RowEncoder | None, key: RowEncoder | None, headers: list[tuple[str, bytes]]
+    ) -> None:
+        """Make values or keys of several columns. Before the first chunk.
+
+        Args:
+            value, key: make them; ``None``: they are a column.
+            headers: added to those of each row; at most 63.
+        """
+        self._encoders = RowEncoders(value, key, headers)
 
     def start_chunk(self, first_location: int, batch_results: dict[Any, int], *columns: Any) -> None:
         """Read the source's current chunk, and note where its rows are written.
@@ -222,8 +287,9 @@ class ArrowRows:
             timestamps_ms, key_sizes, value_sizes: of each row, written or not; ``None``: not wanted.
 
         Raises:
-            ValueError: the chunk contradicts itself or the schema.
+            ValueError: the chunk contradicts itself or the schema; or there is nothing to make values of.
         """
+        check_has_values(self._columns, self._encoders)
 
     def end_chunk(self) -> None:
         """Release the chunk and the arguments of ``start_chunk``. Idempotent."""
@@ -247,8 +313,11 @@ class ArrowRows:
         self._block = []
         self._first, self._next = first_row, 0
         for is_null, topic, number, time, key, value, headers in self._source.rows(
-            self._columns, first_row, count
+            self._columns, first_row, count, self._encoders
         ):
+            if isinstance(value, tuple) or isinstance(key, tuple):
+                self._block.append(_refused_content(is_null, time, key, value))
+                continue
             size = len(key or b"") + len(value or b"")
             header_size = len(encode_headers(headers)) if isinstance(headers, list) and headers else 0
             refusal = _FINE
@@ -287,8 +356,9 @@ class ArrowRows:
         """Why a planned row cannot be sent.
 
         Returns:
-            The place in ``REFUSALS`` (0: it can), and the size of key, value and headers if that is too
-            large.
+            The place in ``REFUSALS`` (0: it can), and a detail: the size of key, value and headers if that is
+            too large; if the columns of a key or value do not fit, the number of the plan's node times 256,
+            plus the reason.
         """
         return self._block[row - self._first][:2]
 
@@ -314,6 +384,26 @@ def _format_of(kind: Any) -> str:
         inner = ",".join(f"{child.name}:{_format_of(child.type)}" for child in children)
         return f"{nested}({inner})" if inner else nested
     return next((text for text, name in TYPE_NAMES.items() if kind == name), str(kind))
+
+
+def _described(field: Any) -> tuple[Any, ...]:
+    """A field as in ``ArrowField``, children included."""
+    types = _pyarrow().types
+    kind, extension = field.type, ""
+    if hasattr(kind, "storage_type"):
+        kind, extension = kind.storage_type, kind.extension_name
+    dictionary = None
+    children: tuple[Any, ...] = ()
+    format_ = _format_of(kind).partition("(")[0]
+    if types.is_dictionary(kind):
+        format_ = _format_of(kind.index_type)
+        dictionary = _described(_pyarrow().field("", kind.value_type))
+    elif types.is_map(kind):
+        entries = _pyarrow().struct([kind.key_field, kind.item_field])
+        children = (_described(_pyarrow().field("entries", entries, nullable=False)),)
+    elif types.is_nested(kind):
+        children = tuple(_described(kind.field(number)) for number in range(kind.num_fields))
+    return field.name, format_, field.nullable, children, dictionary, extension
 
 
 def _bytes_list(column: Any) -> list[bytes | None]:

@@ -17,9 +17,19 @@ write contains such a row.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
-from kproducer.kernel.pure.arrow import BLOCK_ROWS, ArrowSource, ColumnNumbers, Headers, check_columns
+from kproducer.kernel.pure.arrow import (
+    BLOCK_ROWS,
+    ArrowSource,
+    ColumnNumbers,
+    Headers,
+    RowEncoders,
+    check_columns,
+    check_has_values,
+)
+from kproducer.kernel.pure.row_encoder import RowEncoder
 
 _MASK: Final = 2**64 - 1
 #: Mixed into the hash of lengths, words, numbers and the start of a row, and the hash of a row that cannot be
@@ -85,20 +95,38 @@ class RowChecksum:
         self.rows = 0
         self.value = 0
 
-    def add_chunk(self, source: ArrowSource, columns: ColumnNumbers) -> None:
+    def add_chunk(
+        self,
+        source: ArrowSource,
+        columns: ColumnNumbers,
+        value: RowEncoder | None = None,
+        key: RowEncoder | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
         """Add the rows of the source's current chunk.
+
+        Args:
+            source: the chunk's.
+            columns: which columns records are made of.
+            value, key, headers: as for ``ArrowRows.encode_columns``.
 
         Raises:
             ValueError: a column number is out of range, there is no value column, or the chunk contradicts
                 itself or the schema; nothing was added.
         """
         check_columns(columns, source)
+        encoders = RowEncoders(value, key, headers)
+        check_has_values(columns, encoders)
         total = 0
         for first in range(0, source.chunk_rows, BLOCK_ROWS):
             for is_null, topic, *row in source.rows(
-                columns, first, min(BLOCK_ROWS, source.chunk_rows - first)
+                columns, first, min(BLOCK_ROWS, source.chunk_rows - first), encoders
             ):
-                if is_null or (columns[5] >= 0 and topic is None):
+                if (
+                    is_null
+                    or (columns[5] >= 0 and topic is None)
+                    or any(isinstance(each, tuple) for each in row)
+                ):
                     total += _UNWRITABLE
                 else:
                     total += self._hash(self._topic if columns[5] < 0 else topic, *row)

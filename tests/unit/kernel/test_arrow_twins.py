@@ -249,8 +249,10 @@ def test_columns_that_are_not_there_are_a_mistake_of_the_program(name: str, nati
     source = kind.source(pa.table({"value": ["a"]}))
     with pytest.raises(ValueError, match="no column 1"):
         kind.arrow(source, (0, 1, -1, -1, -1, -1), 100, True)
+    rows = kind.arrow(source, (-1, -1, -1, -1, -1, -1), 100, True)
+    source.next_chunk()
     with pytest.raises(ValueError, match="no value column"):
-        kind.arrow(source, (-1, -1, -1, -1, -1, -1), 100, True)
+        rows.start_chunk(0, {})
 
 
 def test_twins_have_the_same_interface(native: Twin) -> None:

@@ -1,4 +1,4 @@
-"""TopicWriters: one look-up for all threads, errors for all, no deadlock in handlers and children."""
+"""TopicLookUps: one look-up for all threads, errors for all, no deadlock in handlers and children."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kproducer.schema_registry import SchemaRegistryError
-from kproducer.schema_registry.topic_writers import TopicWriters, Writer
+from kproducer.schema_registry.registry_serializer import Writer
+from kproducer.schema_registry.topic_look_ups import TopicLookUps
 
 WRITER = Writer(lambda value: b"", None)
 
@@ -34,7 +35,7 @@ class LookUps:
 
 def test_threads_share_one_look_up():
     look_ups = LookUps()
-    writers = TopicWriters(look_ups, 60_000, None)
+    writers = TopicLookUps(look_ups, 60_000, None)
     with ThreadPoolExecutor(8) as pool:
         results = [pool.submit(writers.find, "events") for _ in range(8)]
         look_ups.started.wait(60)
@@ -46,7 +47,7 @@ def test_threads_share_one_look_up():
 
 def test_threads_that_wait_get_the_error_and_a_later_call_asks_again():
     look_ups = LookUps(SchemaRegistryError("not reachable"))
-    writers = TopicWriters(look_ups, 60_000, None)
+    writers = TopicLookUps(look_ups, 60_000, None)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(writers.find, "events")
         look_ups.started.wait(60)
@@ -61,7 +62,7 @@ def test_threads_that_wait_get_the_error_and_a_later_call_asks_again():
 
 def test_another_thread_takes_over_an_interrupted_look_up():
     look_ups = LookUps(KeyboardInterrupt())
-    writers = TopicWriters(look_ups, 60_000, None)
+    writers = TopicLookUps(look_ups, 60_000, None)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(writers.find, "events")
         look_ups.started.wait(60)
@@ -73,7 +74,7 @@ def test_another_thread_takes_over_an_interrupted_look_up():
 
 def test_waiting_for_another_thread_is_limited():
     look_ups = LookUps()
-    writers = TopicWriters(look_ups, 1, None)
+    writers = TopicLookUps(look_ups, 1, None)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(writers.find, "events")
         look_ups.started.wait(60)
@@ -105,12 +106,12 @@ class Registry:
 @pytest.fixture
 def fallible(monkeypatch: pytest.MonkeyPatch) -> Registry:
     made = Registry()
-    monkeypatch.setattr("kproducer.schema_registry.topic_writers.time", made)
+    monkeypatch.setattr("kproducer.schema_registry.topic_look_ups.time", made)
     return made
 
 
 def test_a_known_writer_is_used_while_the_registry_is_down(fallible):
-    writers = TopicWriters(fallible.find, 60_000, 300)
+    writers = TopicLookUps(fallible.find, 60_000, 300)
     assert writers.find("events") is WRITER
     fallible.now_s += 301
     fallible.error = SchemaRegistryError("not reachable", is_temporary=True)
@@ -131,7 +132,7 @@ def test_a_known_writer_is_used_while_the_registry_is_down(fallible):
 
 
 def test_a_known_writer_is_not_used_after_a_refusal(fallible):
-    writers = TopicWriters(fallible.find, 60_000, 300)
+    writers = TopicLookUps(fallible.find, 60_000, 300)
     assert writers.find("events") is WRITER
     fallible.now_s += 301
     fallible.error = SchemaRegistryError("no such subject")
@@ -142,7 +143,7 @@ def test_a_known_writer_is_not_used_after_a_refusal(fallible):
 def test_threads_that_wait_use_the_known_writer_too(fallible):
     look_ups = LookUps()
     look_ups.may_end.set()
-    writers = TopicWriters(look_ups, 60_000, 300)
+    writers = TopicLookUps(look_ups, 60_000, 300)
     assert writers.find("events") is WRITER
     fallible.now_s += 301
     look_ups.may_end.clear()
@@ -166,14 +167,14 @@ def test_a_signal_handler_does_not_wait_for_the_look_up_that_it_interrupts():
             writers.find(topic)  # as a handler does, on the same thread
         return WRITER
 
-    writers = TopicWriters(find, 60_000, None)
+    writers = TopicLookUps(find, 60_000, None)
     assert writers.find("events") is WRITER
     assert len(calls) == 2
 
 
 def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent():
     look_ups = LookUps()
-    writers = TopicWriters(look_ups, 60_000, None)
+    writers = TopicLookUps(look_ups, 60_000, None)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(writers.find, "events")
         look_ups.started.wait(60)
@@ -187,7 +188,7 @@ def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent():
 
 
 def test_the_number_of_topics_is_bounded():
-    writers = TopicWriters(lambda topic: WRITER, 1_000, None)
+    writers = TopicLookUps(lambda topic: WRITER, 1_000, None)
     for number in range(1_500):
         writers.find(f"topic-{number}")
     assert not writers.is_prepared("topic-0")

@@ -1,11 +1,11 @@
-"""TopicWriters: for each topic, how its keys or values are written; found once, then used without a lock."""
+"""TopicLookUps: what a schema registry says of each topic; looked up once, then used without a lock."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -14,21 +14,12 @@ from kproducer.schema_registry import forked_children
 
 #: Topics that one serializer remembers. The oldest is looked up again, which the client's cache answers.
 _MOST_TOPICS = 1_000
-#: While the registry does not answer: how long a writer whose time has ended is used before the next look-up.
+#: While the registry does not answer: how long a result whose time has ended is used before the next look-up.
 _RETRY_AFTER_S = 30.0
 
 
-@attrs.frozen
-class Writer:
-    """How the values of one topic are written.
-
-    Attributes:
-        encode: from a value to the data of the record, with the schema's id if it is there.
-        header: what is added to the headers of the record; ``None``: nothing.
-    """
-
-    encode: Callable[[Any], bytes]
-    header: tuple[str, bytes] | None
+#: What is looked up.
+Found = TypeVar("Found")
 
 
 @attrs.define
@@ -37,7 +28,7 @@ class _LookUp:
 
     Attributes:
         thread_id: the thread.
-        is_done: set when ``error`` and the writer are known.
+        is_done: set when ``error`` or the result is known.
         error: why it failed; ``None`` also if it was interrupted.
     """
 
@@ -46,42 +37,42 @@ class _LookUp:
     error: KafkaError | None = None
 
 
-class TopicWriters:
-    """The writers of a serializer for keys, or for values. Thread-safe; usable in a forked child.
+class TopicLookUps(Generic[Found]):
+    """What was found for the keys, or for the values, of each topic. Thread-safe; usable in a forked child.
 
     Args:
-        find: finds the writer of a topic; may block, and raises a ``KafkaError``.
+        find: looks a topic up; may block, and raises a ``KafkaError``.
         max_block_ms: how long a thread waits for the look-up of another one.
-        ttl_s: how long a writer is used, in seconds; ``None``: for ever. If a look-up after it fails for
-            a temporary reason, the writer is used for another 30 seconds.
+        ttl_s: how long a result is used, in seconds; ``None``: for ever. If a look-up after it fails for
+            a temporary reason, the result is used for another 30 seconds.
     """
 
-    def __init__(self, find: Callable[[str], Writer], max_block_ms: float, ttl_s: float | None) -> None:
+    def __init__(self, find: Callable[[str], Found], max_block_ms: float, ttl_s: float | None) -> None:
         # Fixed after construction.
         self._find = find
         self._max_block_ms = max_block_ms
         self._ttl_s = ttl_s
-        # Written under _lock, read without it. By topic: the writer, and its end (monotonic; 0: none).
-        self._writers: dict[str, tuple[Writer, float]] = {}
+        # Written under _lock, read without it. By topic: the result, and its end (monotonic; 0: none).
+        self._found: dict[str, tuple[Found, float]] = {}
         # Guarded by _lock, which a signal handler may take again on the same thread.
         self._lock = threading.RLock()
         self._look_ups: dict[str, _LookUp] = {}
         forked_children.register(self)
 
-    def find(self, topic: str) -> Writer:
-        """The writer of a topic. Blocks if it has to be looked up.
+    def find(self, topic: str) -> Found:
+        """What is known of a topic. Blocks if it has to be looked up.
 
         Raises:
             SerializationError: the look-up failed.
         """
-        known = self._writers.get(topic)
+        known = self._found.get(topic)
         if known is not None and (not known[1] or time.monotonic() < known[1]):
             return known[0]
         return self._look_up(topic)
 
     def is_prepared(self, topic: str) -> bool:
         """Whether ``find`` would return at once."""
-        known = self._writers.get(topic)
+        known = self._found.get(topic)
         return known is not None and (not known[1] or time.monotonic() < known[1])
 
     def after_fork_in_child(self) -> None:
@@ -89,7 +80,7 @@ class TopicWriters:
         self._lock = threading.RLock()
         self._look_ups = {}
 
-    def _look_up(self, topic: str) -> Writer:
+    def _look_up(self, topic: str) -> Found:
         deadline = time.monotonic() + self._max_block_ms / 1000
         while not self.is_prepared(topic):
             with self._lock:
@@ -108,24 +99,24 @@ class TopicWriters:
                 )
             if other.error is not None:
                 raise other.error.copy()
-        return self._writers[topic][0]
+        return self._found[topic][0]
 
-    def _look_up_for_all(self, topic: str, mine: _LookUp) -> Writer:
+    def _look_up_for_all(self, topic: str, mine: _LookUp) -> Found:
         try:
-            writer = self._find(topic)
+            found = self._find(topic)
             ends_at = 0.0 if self._ttl_s is None else time.monotonic() + self._ttl_s
             with self._lock:
-                self._writers.pop(topic, None)
-                self._writers[topic] = writer, ends_at
-                if len(self._writers) > _MOST_TOPICS:
-                    del self._writers[next(iter(self._writers))]
-            return writer
+                self._found.pop(topic, None)
+                self._found[topic] = found, ends_at
+                if len(self._found) > _MOST_TOPICS:
+                    del self._found[next(iter(self._found))]
+            return found
         except KafkaError as error:
             with self._lock:
-                known = self._writers.get(topic)
+                known = self._found.get(topic)
                 if known is not None and isinstance(error, SchemaRegistryError) and error.is_temporary:
                     # Sending does not stop with the registry: the id in these records remains valid.
-                    self._writers[topic] = known[0], time.monotonic() + _RETRY_AFTER_S
+                    self._found[topic] = known[0], time.monotonic() + _RETRY_AFTER_S
                     return known[0]
             mine.error = error.copy()
             raise

@@ -1,0 +1,439 @@
+"""AvroCompiler: from an Avro schema and the types of Arrow columns to the nodes of a plan.
+
+Source: Avro specification 1.12, "Binary Encoding", "Logical Types", and, for defaults, "Schema Resolution".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kproducer.columnar.avro_default import encoded_default, varint
+from kproducer.columnar.chosen_columns import (
+    BINARY,
+    INTEGERS,
+    LISTS,
+    TEXT,
+    TICKS_PER_SECOND,
+    ChosenColumns,
+    type_name,
+)
+from kproducer.errors import InvalidArgumentError
+from kproducer.kernel.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, PlanNode
+
+_INT_BITS: Final = 32
+_LONG_BITS: Final = 64
+_MS_PER_DAY: Final = 86_400_000
+_UUID_BYTES: Final = 16
+_DURATION_BYTES: Final = 12
+_LIMIT_BYTES: Final = 32
+
+#: Of logical types of int and long: the letters in front of the unit in Arrow's formats, and ticks per
+#: second.
+_TIMES: Final = {
+    "time-millis": ("tt", 1_000),
+    "time-micros": ("tt", 1_000_000),
+    **{
+        f"{local}timestamp-{unit}": ("ts", ticks)
+        for local in ("", "local-")
+        for unit, ticks in (("millis", 1_000), ("micros", 1_000_000), ("nanos", 1_000_000_000))
+    },
+}
+#: The type that a column should have, for the texts of errors.
+_REMEDIES: Final = {
+    "null": "leave the column out",
+    "boolean": "cast it to bool",
+    "int": "cast it to int32",
+    "long": "cast it to int64",
+    "float": "cast it to float32",
+    "double": "cast it to float64",
+    "bytes": "cast it to binary",
+    "string": "cast it to string",
+    "enum": "cast it to string",
+    "fixed": "cast it to a fixed_size_binary of that size",
+    "array": "make it a list",
+    "map": "make it a map with string keys",
+    "record": "make it a struct",
+    "date": "cast it to date32",
+    "uuid": "cast it to string",
+    "decimal": "cast it to a decimal with at most that scale",
+    "duration": "cast it to a duration or month_day_nano_interval",
+}
+#: Which branch of a union suits a type best, if several do.
+_EXACT: Final = {
+    "b": "boolean", "c": "int", "C": "int", "s": "int", "S": "int", "i": "int", "I": "long", "l": "long",
+    "L": "long", "e": "float", "f": "float", "g": "double", "u": "string", "U": "string", "vu": "string",
+    "z": "bytes", "Z": "bytes", "vz": "bytes",
+}  # fmt: skip
+
+
+#: The children of a node that are compiled later.
+_TO_BE_FILLED: Final = (PlanNode(AvroOperation.NOTHING, CONSTANT),)
+#: From a schema and the field of the values to a node without column and place; ``None``: they do not fit.
+_MakeNode = Callable[[Any, ArrowField], "PlanNode | None"]
+
+
+class _DoesNotFitError(Exception):
+    """A column and a schema do not fit. Its text becomes that of an ``InvalidArgumentError``."""
+
+
+class AvroCompiler:
+    """Compiles one schema for the columns of one call.
+
+    Args:
+        named_schemas: the named types that schemas refer to, as ``fastavro.parse_schema`` collects them.
+        role: ``"key"`` or ``"value"``.
+    """
+
+    def __init__(self, named_schemas: Mapping[str, Any], role: str) -> None:
+        self._named_schemas = named_schemas
+        self._role = role
+        # The column whose values are compiled.
+        self._column = ""
+
+    def row(self, schema: Any, chosen: ChosenColumns) -> PlanNode:
+        """The node that makes a record of the columns of a row.
+
+        Args:
+            schema: a record, or a union with one record.
+            chosen: the columns.
+
+        Raises:
+            InvalidArgumentError: a column does not fit, or one is missing; or the schema is not that of a
+                record.
+        """
+        records = [
+            (number, resolved)
+            for number, branch in enumerate(schema if isinstance(schema, list) else [schema])
+            if _kind(resolved := self._resolved(branch)) == "record"
+        ]
+        if len(records) != 1:
+            raise InvalidArgumentError(
+                f"{self._role}: several columns make a record, but the Avro schema is "
+                f"{self._described(schema)}: pass columns='name' to write one column"
+            )
+        number, record = records[0]
+        prefix = varint(number) if isinstance(schema, list) else b""
+        try:
+            names = {field["name"] for field in record["fields"]}
+            others = [column for column in chosen.others if column[1].name in names]
+            children = self._fields(record, [*chosen.columns, *others], "", "column")
+        except _DoesNotFitError as error:
+            raise InvalidArgumentError(f"{self._role}: {error}") from None
+        # The row itself has no place for a prefix.
+        if prefix:
+            children = (PlanNode(AvroOperation.NOTHING, CONSTANT, prefix), *children)
+        return PlanNode(AvroOperation.RECORD, ROW, children=children)
+
+    def column(self, schema: Any, number: int, field: ArrowField) -> PlanNode:
+        """The node that writes one column.
+
+        Raises:
+            InvalidArgumentError: it does not fit.
+        """
+        self._column = field.name
+        try:
+            return self._node(schema, field, number, "")
+        except _DoesNotFitError as error:
+            raise InvalidArgumentError(f"{self._role}: {error}") from None
+
+    # -- any type ----------------------------------------------------------------------------------------
+
+    def _node(self, schema: Any, field: ArrowField, column: int, place: str) -> PlanNode:
+        schema = self._resolved(schema)
+        if isinstance(schema, list):
+            return self._union(schema, field, column, place)
+        logical = schema.get("logicalType") if isinstance(schema, dict) else None
+        kind = _kind(schema)
+        if kind == "null":
+            if field.values.format == "n":
+                return PlanNode(AvroOperation.NOTHING, column, null=b"", place=place)
+            raise self._mismatch(schema, field, place)
+        make = _LOGICAL.get((kind, logical)) or _PLAIN[kind]
+        node = make(schema, field.values)
+        if node is None:
+            raise self._mismatch(schema, field, place)
+        if node.children == _TO_BE_FILLED:
+            node = node._replace(children=self._children(schema, field.values, place))
+        return node._replace(column=column, place=place)
+
+    def _children(self, schema: Any, values: ArrowField, place: str) -> tuple[PlanNode, ...]:
+        """The nodes below those of an array, a map or a record."""
+        kind = _kind(schema)
+        if kind == "record":
+            return self._fields(schema, enumerate(values.children), place, "field")
+        element = values.children[0]
+        if kind == "array":
+            return (self._node(schema["items"], element, 0, f"{place}[]"),)
+        key, value = element.values.children
+        children = (
+            self._node("string", key, 0, f"{place}.key"),
+            self._node(schema["values"], value, 1, f"{place}.value"),
+        )
+        return (PlanNode(AvroOperation.RECORD, 0, children=children, place=f"{place}[]"),)
+
+    def _fields(
+        self, record: Any, given: Iterable[tuple[int, ArrowField]], place: str, what: str
+    ) -> tuple[PlanNode, ...]:
+        """The nodes of a record's fields, in the order of the schema."""
+        found = {field.name: (number, field) for number, field in given}
+        nodes = []
+        for field in record["fields"]:
+            name = field["name"]
+            inner = f"{place}.{name}" if place else name
+            if not place:
+                self._column = name
+            if name in found:
+                number, arrow_field = found.pop(name)
+                nodes.append(self._node(field["type"], arrow_field, number, inner))
+            else:
+                nodes.append(
+                    PlanNode(AvroOperation.NOTHING, CONSTANT, self._default(field, inner, what), place=inner)
+                )
+        if found:
+            names = ", ".join(repr(field["name"]) for field in record["fields"])
+            unknown = ", ".join(map(repr, found))
+            where, how = (f" in {place!r}", "") if place else ("", ", with columns=[...]")
+            raise _DoesNotFitError(
+                f"{what} {unknown}{where} is not in the Avro schema (fields: {names}): leave it out{how}, or "
+                "add it to the schema"
+            )
+        return tuple(nodes)
+
+    def _default(self, field: Any, place: str, what: str) -> bytes:
+        """What is written for a field that the data do not have."""
+        if "default" in field:
+            try:
+                return encoded_default(field["type"], field["default"], self._resolved)
+            except (ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
+                raise _DoesNotFitError(
+                    f"the default {field['default']!r} of field {place!r} does not fit its Avro type: {error}"
+                ) from error
+        branches = self._resolved(field["type"])
+        if isinstance(branches, list) and "null" in branches:
+            return varint(branches.index("null"))
+        raise _DoesNotFitError(
+            f"there is no {what} for field {place!r} of the Avro schema, which has no default: add the "
+            f"{what}, or a default to the schema"
+        )
+
+    def _union(self, branches: Sequence[Any], field: ArrowField, column: int, place: str) -> PlanNode:
+        null = varint(branches.index("null")) if "null" in branches else None
+        values = field.values
+        if values.format == "n" and null is not None:
+            return PlanNode(AvroOperation.NOTHING, column, null=null, place=place)
+        if values.format.startswith("+u"):
+            children = []
+            for number, child in enumerate(values.children):
+                node = self._union(branches, child, number, f"{place}.{child.name}")
+                children.append(node)
+            type_ids = values.format.partition(":")[2].split(",")
+            symbols = tuple((bytes((int(each),)), bytes((number,))) for number, each in enumerate(type_ids))
+            return PlanNode(
+                AvroOperation.UNION, column, children=tuple(children), symbols=symbols, place=place
+            )
+        fitting: list[tuple[int, PlanNode]] = []
+        refusals = []
+        for number, branch in enumerate(branches):
+            if branch == "null":
+                continue
+            try:
+                fitting.append((number, self._node(branch, field, column, place)))
+            except _DoesNotFitError as error:
+                refusals.append(error)
+        if not fitting:
+            if len(refusals) == 1:
+                raise refusals[0]
+            raise self._mismatch(list(branches), field, place)
+        exact = _EXACT.get(values.format)
+        number, node = next(
+            (each for each in fitting if _kind(self._resolved(branches[each[0]])) == exact), fitting[0]
+        )
+        return node._replace(prefix=varint(number), null=null)
+
+    # -- schemas -----------------------------------------------------------------------------------------
+
+    def _resolved(self, schema: Any) -> Any:
+        """Follow names: to the name of a primitive type, a union, or a dictionary with its type."""
+        while True:
+            if isinstance(schema, str):
+                if schema not in self._named_schemas:
+                    return schema
+                schema = self._named_schemas[schema]
+            elif isinstance(schema, list):
+                return schema
+            else:
+                kind = schema["type"]
+                if isinstance(kind, str) and kind not in self._named_schemas:
+                    return schema
+                schema = kind
+
+    def _described(self, schema: Any) -> str:
+        schema = self._resolved(schema)
+        if isinstance(schema, list):
+            return f"a union of {', '.join(map(self._described, schema))}"
+        logical = schema.get("logicalType") if isinstance(schema, dict) else None
+        kind = _kind(schema)
+        if logical == "decimal":
+            return f"decimal({schema['precision']}, {schema.get('scale', 0)}) in {kind}"
+        if kind in ("record", "enum", "fixed"):
+            kind = f"{kind} {schema['name']}"
+        return f"{logical} in {kind}" if logical else str(kind)
+
+    def _mismatch(self, schema: Any, field: ArrowField, place: str) -> _DoesNotFitError:
+        where = f"column {self._column!r}" if self._column else "the data"
+        if place not in ("", self._column):
+            where += f", at {place!r},"
+        kind = _kind(schema) if not isinstance(schema, list) else ""
+        logical = schema.get("logicalType") if isinstance(schema, dict) else None
+        remedy = _REMEDIES.get(logical or kind) or _REMEDIES.get(kind) or "cast it to the type of one of them"
+        if logical in _TIMES:
+            remedy = f"cast it to a {'time' if _TIMES[logical][0] == 'tt' else 'timestamp'}"
+        return _DoesNotFitError(
+            f"{where} is of type {type_name(field)}, which does not fit {self._described(schema)} of the "
+            f"Avro schema: {remedy}, or change the schema"
+        )
+
+
+def _kind(schema: Any) -> str:
+    """The type of a resolved schema that is not a union; errors of Avro's protocols are records."""
+    if isinstance(schema, list):
+        return "union"
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    return "record" if kind == "error" else str(kind)
+
+
+def scale(given: int, wanted: int) -> int:
+    """From one number of ticks per second to another one: the factor, or negative the divisor."""
+    return wanted // given if wanted >= given else -(given // wanted)
+
+
+# -- types ---------------------------------------------------------------------------------------------------
+
+# -- types -------------------------------------------------------------------------------------------
+
+
+def _integer(schema: Any, values: ArrowField) -> PlanNode | None:
+    bits = _INT_BITS if _kind(schema) == "int" else _LONG_BITS
+    return PlanNode(AvroOperation.INTEGER, 0, b=bits) if values.format in INTEGERS else None
+
+
+def _date(schema: Any, values: ArrowField) -> PlanNode | None:
+    if values.format == "tdm":
+        return PlanNode(AvroOperation.INTEGER, 0, a=-_MS_PER_DAY, b=_INT_BITS)
+    if values.format == "tdD":
+        return PlanNode(AvroOperation.INTEGER, 0, b=_INT_BITS)
+    return _integer(schema, values)
+
+
+def _time(schema: Any, values: ArrowField) -> PlanNode | None:
+    letters, ticks = _TIMES[schema["logicalType"]]
+    if values.format[:2] != letters:
+        return _integer(schema, values)
+    bits = _INT_BITS if _kind(schema) == "int" else _LONG_BITS
+    return PlanNode(AvroOperation.INTEGER, 0, a=scale(TICKS_PER_SECOND[values.format[2]], ticks), b=bits)
+
+
+def _floating(schema: Any, values: ArrowField) -> PlanNode | None:
+    is_double = _kind(schema) == "double"
+    operation = AvroOperation.DOUBLE if is_double else AvroOperation.FLOAT
+    return (
+        PlanNode(operation, 0)
+        if values.format in INTEGERS or values.format in ("efg" if is_double else "ef")
+        else None
+    )
+
+
+def _bytes(schema: Any, values: ArrowField) -> PlanNode | None:
+    accepted = TEXT if _kind(schema) == "string" else TEXT | BINARY
+    is_fixed = _kind(schema) == "bytes" and values.format.startswith("w:")
+    return PlanNode(AvroOperation.BYTES, 0) if values.format in accepted or is_fixed else None
+
+
+def _fixed(schema: Any, values: ArrowField) -> PlanNode | None:
+    size = schema["size"]
+    is_right = values.format in BINARY or values.format == f"w:{size}"
+    return PlanNode(AvroOperation.FIXED, 0, size=size) if is_right else None
+
+
+def _decimal(schema: Any, values: ArrowField) -> PlanNode | None:
+    if not values.format.startswith("d:"):
+        return None
+    missing = schema.get("scale", 0) - int(values.format[2:].split(",")[1])
+    if missing < 0:
+        return None
+    limit = min(10 ** schema["precision"], 1 << (8 * _LIMIT_BYTES - 1))
+    symbols = ((b"", limit.to_bytes(_LIMIT_BYTES, "little")),)
+    if _kind(schema) == "bytes":
+        return PlanNode(AvroOperation.DECIMAL, 0, a=missing, symbols=symbols)
+    return PlanNode(AvroOperation.DECIMAL_FIXED, 0, a=missing, size=schema["size"], symbols=symbols)
+
+
+def _uuid(schema: Any, values: ArrowField) -> PlanNode | None:
+    size = 0 if _kind(schema) == "string" else _UUID_BYTES
+    if values.format in TEXT:
+        return PlanNode(AvroOperation.UUID, 0, size=size)
+    if values.format == f"w:{_UUID_BYTES}":
+        return PlanNode(AvroOperation.UUID, 0, a=_UUID_BYTES, size=size)
+    return None
+
+
+def _duration(schema: Any, values: ArrowField) -> PlanNode | None:
+    if schema["size"] != _DURATION_BYTES:
+        return None
+    if values.format.startswith("ti"):
+        return PlanNode(AvroOperation.DURATION, 0)
+    if values.format.startswith("tD"):
+        return PlanNode(AvroOperation.DURATION, 0, a=scale(TICKS_PER_SECOND[values.format[2]], 1_000))
+    return None
+
+
+def _enum(schema: Any, values: ArrowField) -> PlanNode | None:
+    symbols = tuple((symbol.encode(), varint(number)) for number, symbol in enumerate(schema["symbols"]))
+    return PlanNode(AvroOperation.ENUM, 0, symbols=symbols) if values.format in TEXT and symbols else None
+
+
+def _array(schema: Any, values: ArrowField) -> PlanNode | None:
+    return (
+        PlanNode(AvroOperation.ARRAY, 0, children=_TO_BE_FILLED) if values.format.startswith(LISTS) else None
+    )
+
+
+def _map(schema: Any, values: ArrowField) -> PlanNode | None:
+    is_map = values.format == "+m" or (
+        values.format.startswith(LISTS)
+        and values.children[0].format == "+s"
+        and len(values.children[0].children) == 2
+    )
+    return PlanNode(AvroOperation.ARRAY, 0, children=_TO_BE_FILLED) if is_map else None
+
+
+def _record(schema: Any, values: ArrowField) -> PlanNode | None:
+    return PlanNode(AvroOperation.RECORD, 0, children=_TO_BE_FILLED) if values.format == "+s" else None
+
+
+_PLAIN: Final[dict[str, _MakeNode]] = {
+    "boolean": lambda schema, values: PlanNode(AvroOperation.BOOLEAN, 0) if values.format == "b" else None,
+    "int": _integer,
+    "long": _integer,
+    "float": _floating,
+    "double": _floating,
+    "bytes": _bytes,
+    "string": _bytes,
+    "fixed": _fixed,
+    "enum": _enum,
+    "array": _array,
+    "map": _map,
+    "record": _record,
+}
+_LOGICAL: Final[dict[tuple[str, Any], _MakeNode]] = {
+    ("int", "date"): _date,
+    ("int", "time-millis"): _time,
+    **{("long", name): _time for name in _TIMES if name != "time-millis"},
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+    ("string", "uuid"): _uuid,
+    ("fixed", "uuid"): _uuid,
+    ("fixed", "duration"): _duration,
+}

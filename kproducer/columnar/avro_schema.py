@@ -1,0 +1,155 @@
+"""Avro schemas derived from Arrow types.
+
+Source: Avro specification 1.12, "Names" and "Logical Types".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer.columnar.chosen_columns import BINARY, LISTS, TEXT, ChosenColumns, type_name
+from kproducer.errors import InvalidArgumentError
+from kproducer.kernel.arrow import ArrowSource
+from kproducer.kernel.encoder_plan import ArrowField
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UUID_EXTENSION: Final = "arrow.uuid"
+_PLAIN: Final[dict[str, Any]] = {
+    "n": "null", "b": "boolean", "c": "int", "C": "int", "s": "int", "S": "int", "i": "int", "I": "long",
+    "l": "long", "L": "long", "e": "float", "f": "float", "g": "double",
+    **dict.fromkeys(TEXT, "string"),
+    **dict.fromkeys(BINARY, "bytes"),
+}  # fmt: skip
+_LOGICAL: Final = {
+    "tdD": ("int", "date"), "tdm": ("int", "date"), "tts": ("int", "time-millis"),
+    "ttm": ("int", "time-millis"), "ttu": ("long", "time-micros"), "ttn": ("long", "time-micros"),
+}  # fmt: skip
+_TIMESTAMPS: Final = {"s": "millis", "m": "millis", "u": "micros", "n": "nanos"}
+
+
+def avro_schema(data: Any, name: str = "Record", columns: str | list[str] | None = None) -> str:
+    """The Avro schema for the columns of Arrow data, as ``Avro`` derives it.
+
+    Fields that may be null are unions with null, whose default is null. Dictionaries become the type of their
+    values, and unsigned 64-bit integers ``long``, so larger numbers do not fit. Times in nanoseconds become
+    ``time-micros``, rounded down.
+
+    Args:
+        data: Arrow data, or a schema of pyarrow. A stream is consumed.
+        name: of the record, with its namespace.
+        columns: see ``Avro``.
+
+    Returns:
+        The schema as JSON.
+
+    Raises:
+        InvalidArgumentError: a column is missing, or its type or name has no counterpart in Avro.
+    """
+    if hasattr(data, "empty_table"):
+        data = data.empty_table()
+    try:
+        source = ArrowSource(data)
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from error
+    try:
+        fields = tuple(map(ArrowField.of, source.fields()))
+    finally:
+        source.close()
+    given = tuple(columns) if isinstance(columns, list) else columns
+    return schema_of_fields(
+        ChosenColumns.of(given, ColumnsToEncode(fields, frozenset(), None, "value")), name
+    )
+
+
+def schema_of_fields(chosen: ChosenColumns, name: str) -> str:
+    """The schema of the columns of a key or value, as JSON.
+
+    Raises:
+        InvalidArgumentError: see ``avro_schema``.
+    """
+    if chosen.is_single:
+        # A null column makes a null value: the schema does not need to allow it.
+        _, field = chosen.columns[0]
+        return json.dumps(_of_type(field.values, field.name or name))
+    return json.dumps(_record(name, [field for _, field in chosen.columns], ""))
+
+
+def _record(name: str, fields: list[ArrowField], place: str) -> dict[str, Any]:
+    if not all(_NAME.fullmatch(part) for part in name.split(".")):
+        raise InvalidArgumentError(f"{name!r} is not a name in Avro, which has letters, digits and _ only")
+    for field in fields:
+        if not _NAME.fullmatch(field.name):
+            raise InvalidArgumentError(
+                f"column {place}{field.name!r}: names in Avro have letters, digits and _ only: rename it"
+            )
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [
+            {
+                "name": field.name,
+                "type": _of_field(field, f"{name}_{field.name}"),
+                **({"default": None} if field.is_nullable and field.values.format != "n" else {}),
+            }
+            for field in fields
+        ],
+    }
+
+
+def _of_field(field: ArrowField, name: str) -> Any:
+    """The type of a field; a union with null, if it may be null."""
+    schema = _of_type(field.values, name, field.extension)
+    if not field.is_nullable or schema == "null":
+        return schema
+    if isinstance(schema, list):
+        return ["null", *(branch for branch in schema if branch != "null")]
+    return ["null", schema]
+
+
+def _of_type(field: ArrowField, name: str, extension: str = "") -> Any:
+    """The type of a field's values.
+
+    Args:
+        name: of the record or fixed that it may be.
+    """
+    text = field.format
+    if _UUID_EXTENSION in (extension, field.extension):
+        return {"type": "string", "logicalType": "uuid"}
+    if text in _PLAIN:
+        return _PLAIN[text]
+    if text in _LOGICAL:
+        kind, logical = _LOGICAL[text]
+        return {"type": kind, "logicalType": logical}
+    if text.startswith("ts"):
+        local = "" if text[4:] else "local-"
+        return {"type": "long", "logicalType": f"{local}timestamp-{_TIMESTAMPS[text[2]]}"}
+    if text.startswith("d:"):
+        precision, number_of_decimals = map(int, text[2:].split(",")[:2])
+        if number_of_decimals >= 0:
+            return {
+                "type": "bytes",
+                "logicalType": "decimal",
+                "precision": precision,
+                "scale": number_of_decimals,
+            }
+    if text.startswith("w:"):
+        return {"type": "fixed", "name": name, "size": int(text[2:])}
+    if text == "tin":
+        return {"type": "fixed", "name": name, "size": 12, "logicalType": "duration"}
+    if text.startswith(LISTS):
+        return {"type": "array", "items": _of_field(field.children[0], f"{name}_item")}
+    if text == "+m":
+        value = field.children[0].children[1]
+        return {"type": "map", "values": _of_field(value, f"{name}_value")}
+    if text == "+s":
+        return _record(name, list(field.children), f"{name}.")
+    if text.startswith("+u"):
+        branches = [
+            _of_type(child.values, f"{name}_{child.name}", child.extension) for child in field.children
+        ]
+        is_nullable = any(child.is_nullable for child in field.children)
+        return [*(["null"] if is_nullable and "null" not in branches else []), *branches]
+    raise InvalidArgumentError(f"no Avro type is known for {type_name(field)} ({name}): give a schema")

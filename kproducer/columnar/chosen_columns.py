@@ -1,0 +1,126 @@
+"""ChosenColumns: the columns that a format writes, and what messages call their types.
+
+For all formats; knows none.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kproducer.bulk.arrow_columns import readable
+from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer.errors import ConfigError, InvalidArgumentError
+from kproducer.kernel.encoder_plan import ArrowField
+
+TEXT: Final = frozenset({"u", "U", "vu"})
+BINARY: Final = frozenset({"z", "Z", "vz"})
+SIGNED_INTEGERS: Final = frozenset("csil")
+INTEGERS: Final = SIGNED_INTEGERS | frozenset("CSIL")
+LISTS: Final = ("+l", "+L", "+vl", "+vL", "+w:")
+#: How many of the units of a time or timestamp are a second.
+TICKS_PER_SECOND: Final = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
+
+_NESTED_NAMES: Final = {
+    "+s": "struct",
+    "+m": "map",
+    "+us": "sparse_union",
+    "+ud": "dense_union",
+    "+r": "run_end_encoded",
+}
+_TIME_NAMES: Final = {
+    "tts": "time32[s]", "ttm": "time32[ms]", "ttu": "time64[us]", "ttn": "time64[ns]",
+    "tDs": "duration[s]", "tDm": "duration[ms]", "tDu": "duration[us]", "tDn": "duration[ns]",
+    "tiM": "month_interval", "tiD": "day_time_interval", "tin": "month_day_nano_interval",
+}  # fmt: skip
+
+
+class ChosenColumns(NamedTuple):
+    """The columns of one key or value.
+
+    Attributes:
+        columns: number and field of each, in the order of the call.
+        others: the columns that the call uses for something else. If it names no columns for the format, a
+            schema that has such a field gets them, too.
+        is_single: the key or value is the one column itself, and not a record of columns.
+    """
+
+    columns: tuple[tuple[int, ArrowField], ...]
+    is_single: bool
+    others: tuple[tuple[int, ArrowField], ...] = ()
+
+    @classmethod
+    def of(cls, given: str | tuple[str, ...] | None, wanted: ColumnsToEncode) -> ChosenColumns:
+        """Find the columns in the data.
+
+        Args:
+            given: the name of one column; names; ``None``: all that the call does not use for something else.
+            wanted: the call.
+
+        Raises:
+            InvalidArgumentError: a column is missing or exists twice, or there is none.
+        """
+        names = [field.name for field in wanted.fields]
+        if given is None:
+            if names == [""]:
+                return cls(((0, wanted.fields[0]),), is_single=True)
+            chosen = [name for name in names if name not in wanted.taken]
+            if not chosen:
+                raise InvalidArgumentError(
+                    f"{wanted.role}: there is no column for it: all are used for something else"
+                )
+        else:
+            chosen = [given] if isinstance(given, str) else list(given)
+        numbers = []
+        for name in chosen:
+            if (count := names.count(name)) != 1:
+                problem = f"there are {count} columns named {name!r}: rename all but one"
+                if not count:
+                    problem = f"there is no column {name!r}{_hint(name, names)}"
+                raise InvalidArgumentError(f"{wanted.role}: {problem}")
+            numbers.append(names.index(name))
+        columns = tuple((number, wanted.fields[number]) for number in numbers)
+        others: tuple[tuple[int, ArrowField], ...] = ()
+        if given is None:
+            others = tuple(
+                (number, field) for number, field in enumerate(wanted.fields) if number not in numbers
+            )
+        return cls(columns, isinstance(given, str), others)
+
+
+def checked_columns(owner: str, given: object) -> str | tuple[str, ...] | None:
+    """The argument ``columns`` of a format.
+
+    Raises:
+        ConfigError: it is neither a name, names, nor ``None``; or there are no names, or one of them twice.
+    """
+    if given is None or isinstance(given, str):
+        return given
+    names = tuple(given) if isinstance(given, Sequence) and not isinstance(given, bytes) else ()
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ConfigError(
+            f"{owner}: columns: expected the name of one column, a list of different names, or None for all, "
+            f"not {given!r:.200}"
+        )
+    return names
+
+
+def type_name(field: ArrowField) -> str:
+    """The type of a field as Arrow's libraries call it."""
+    if field.dictionary is not None:
+        return f"dictionary<{type_name(field.dictionary)}>"
+    text = field.format
+    if text.startswith("d:"):
+        precision, scale, *bits = text[2:].split(",")
+        return f"decimal{bits[0] if bits else 128}({precision}, {scale})"
+    if text.startswith(LISTS) and field.children:
+        return f"list<{type_name(field.children[0])}>"
+    return _TIME_NAMES.get(text) or _NESTED_NAMES.get(text.partition(":")[0]) or readable(text)
+
+
+def _hint(name: str, names: Sequence[str]) -> str:
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if nearest:
+        return f": did you mean {nearest[0]!r}?"
+    return f" (columns: {', '.join(map(repr, names[:20])) or 'none'})"

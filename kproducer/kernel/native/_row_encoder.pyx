@@ -1,0 +1,288 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: auto_pickle=False
+"""RowEncoder: makes a key or value of the columns of a row, as an ``EncoderPlan`` says.
+
+Copies the plan into C structs once, binds their columns once per chunk, and writes a block of rows one after the other
+into memory that the next block uses again. The writers of the formats are in modules of their own. The pure twin is
+``pure/row_encoder.py``.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+from kproducer.kernel.native._arrow_reader cimport (
+    ALL_NULL, STRUCT, UNION_SPARSE, ArrowArray, ArrowSchema, ArrowSource, Cell, Column, bind_column, invalid,
+)
+from kproducer.kernel.native._avro_writer cimport reads_avro, write_avro
+from kproducer.kernel.native._batch cimport murmur2_raw
+from kproducer.kernel.native._row_output cimport NO_MEMORY, WRITTEN, Node, Output, Symbol, find_value, put
+
+cdef enum:
+    # As in encoder_plan.
+    _ROW = -2
+    _SAME = -3
+    _DEEPEST = 64
+    # A block ends behind the row that exceeds this: the bytes should still be in a cache when they are copied.
+    _BLOCK_BYTES = 4 * 1024 * 1024
+
+
+cdef class RowEncoder:
+    """See the pure twin. For one thread."""
+
+    def __cinit__(self, plan: EncoderPlan):
+        cdef int count = 0
+        cdef bytes prefix = plan.prefix
+        self.plan = plan
+        self.prefix = PyBytes_AS_STRING(prefix)
+        self.prefix_size = PyBytes_GET_SIZE(prefix)
+        if plan.format == 0:
+            self.write = write_avro
+            self.reads = reads_avro
+        else:
+            raise ValueError(f"no format {plan.format}")
+        self._build(&self.root, plan.root, &count, 0)
+
+    def __dealloc__(self):
+        _free_node(&self.root)
+        free(self.out.data)
+
+    cdef int _build(self, Node* node, object plan_node, int* count, int depth) except -1:
+        """Copy a node of the plan, and those below it."""
+        cdef bytes prefix = plan_node.prefix
+        cdef bytes null = plan_node.null
+        cdef Py_ssize_t number
+        if depth > _DEEPEST:
+            raise ValueError(f"a plan of more than {_DEEPEST} levels")
+        node.operation = plan_node.operation
+        node.number = count[0]
+        count[0] += 1
+        node.column_number = plan_node.column
+        node.prefix = PyBytes_AS_STRING(prefix)
+        node.prefix_size = PyBytes_GET_SIZE(prefix)
+        node.null_size = -1
+        if null is not None:
+            node.null = PyBytes_AS_STRING(null)
+            node.null_size = PyBytes_GET_SIZE(null)
+        node.a = plan_node.a
+        node.b = plan_node.b
+        node.size = plan_node.size
+        children = plan_node.children
+        if children:
+            node.children = <Node*> calloc(len(children), sizeof(Node))
+            if node.children == NULL:
+                raise MemoryError
+            node.child_count = len(children)
+            for number in range(node.child_count):
+                self._build(&node.children[number], children[number], count, depth + 1)
+        symbols = plan_node.symbols
+        if symbols:
+            node.symbols = <Symbol*> malloc(len(symbols) * sizeof(Symbol))
+            if node.symbols == NULL:
+                raise MemoryError
+            node.symbol_count = len(symbols)
+            for number in range(node.symbol_count):
+                _point_to(symbols[number][0], &node.symbols[number].text)
+                _point_to(symbols[number][1], &node.symbols[number].encoded)
+            self._hash_symbols(node)
+        return 0
+
+    cdef int _hash_symbols(self, Node* node) except -1:
+        cdef Py_ssize_t number, at
+        cdef Py_ssize_t size = 16
+        while size < 2 * node.symbol_count:
+            size *= 2
+        node.symbol_table = <int32_t*> malloc(size * sizeof(int32_t))
+        if node.symbol_table == NULL:
+            raise MemoryError
+        node.symbol_table_size = size
+        memset(node.symbol_table, 0xFF, size * sizeof(int32_t))
+        for number in range(node.symbol_count):
+            at = murmur2_raw(
+                <const unsigned char*> node.symbols[number].text.data, node.symbols[number].text.size
+            ) & <uint32_t> (size - 1)
+            while node.symbol_table[at] >= 0:
+                at = (at + 1) & (size - 1)
+            node.symbol_table[at] = <int32_t> number
+        return 0
+
+    # -- binding a chunk ---------------------------------------------------------------------------------
+
+    cdef int bind(self, ArrowSource source) except -1:
+        """Make the nodes read the current chunk.
+
+        Raises:
+            ValueError: the chunk contradicts itself, its schema or the plan.
+        """
+        cdef Node* node = &self.root
+        cdef Node* child
+        cdef Py_ssize_t number
+        cdef int64_t base = source._array.offset if source._is_struct else 0
+        cdef bint is_row = node.column_number == _ROW
+        for number in range(node.child_count if is_row else 1):
+            child = &node.children[number] if is_row else node
+            if child.column_number >= <int> len(source.names):
+                raise ValueError(f"the plan has a column {child.column_number}, and the data {len(source.names)}")
+            if child.column_number < 0:
+                continue
+            try:
+                self._bind_node(child, source.child_schema(child.column_number), source.child(child.column_number),
+                                base, source.chunk_rows)
+            except ValueError as error:
+                raise ValueError(f"column {source.names[child.column_number]!r}: {error}") from error
+        return 0
+
+    cdef int _bind_node(self, Node* node, ArrowSchema* schema, ArrowArray* array, int64_t base,
+                        int64_t rows) except -1:
+        cdef Column* values = &node.column
+        bind_column(schema, array, base, rows, &node.column, &node.dictionary)
+        if node.column.dictionary != NULL:
+            values = &node.dictionary
+        if values.layout != ALL_NULL and not self.reads(node, values):
+            raise ValueError(f"operation {node.operation} of the plan does not read this type")
+        if node.child_count:
+            self._bind_children(node, schema, array, base)
+        return 0
+
+    cdef int _bind_children(self, Node* node, ArrowSchema* schema, ArrowArray* array, int64_t base) except -1:
+        """Bind the children of a node to those of its array, or of its dictionary."""
+        cdef Column* values = &node.column
+        cdef ArrowSchema* child_schema
+        cdef ArrowArray* child_array
+        cdef Node* child
+        cdef Py_ssize_t number
+        cdef ArrowSchema* container_schema = schema
+        cdef ArrowArray* container = array
+        if node.column.dictionary != NULL:
+            values = &node.dictionary
+            container_schema = schema.dictionary
+            container = array.dictionary
+        for number in range(node.child_count):
+            child = &node.children[number]
+            if child.column_number == _SAME:
+                self._bind_node(child, schema, array, base, node.column.length)
+            if child.column_number < 0:
+                continue
+            if (
+                child.column_number >= container_schema.n_children or child.column_number >= container.n_children
+                or container_schema.children == NULL or container.children == NULL
+            ):
+                raise invalid("a child is missing")
+            child_schema = container_schema.children[child.column_number]
+            child_array = container.children[child.column_number]
+            if child_schema == NULL or child_array == NULL:
+                raise invalid("a child is missing")
+            if values.layout in (STRUCT, UNION_SPARSE):
+                # Its own offset counts for its children as well.
+                self._bind_node(child, child_schema, child_array, values.offset, values.length)
+            else:
+                self._bind_node(child, child_schema, child_array, 0, child_array.length)
+        return 0
+
+    # -- writing rows ------------------------------------------------------------------------------------
+
+    cdef int64_t encode(self, int64_t first, Py_ssize_t* rows, Cell* cells, uint8_t* status, int64_t* details,
+                        uint8_t misfit_status) noexcept nogil:
+        """Write the rows of a block.
+
+        Args:
+            first: the first one, in the chunk.
+            rows: how many; fewer are written if they take too much memory.
+            cells: gets the bytes of each row, which stay until the next call.
+            status: of each row; ``misfit_status`` where it is 0 and a value does not fit.
+            details: then gets the node times 256, plus the reason.
+
+        Returns:
+            -1, or the row of the block with a cell outside of the data, or NO_MEMORY.
+        """
+        cdef Py_ssize_t row, start
+        cdef int code
+        cdef bint is_missing
+        cdef int64_t place
+        cdef const Column* column
+        cdef bint is_row = self.root.column_number == _ROW
+        self.out.size = 0
+        for row in range(rows[0]):
+            place = first + row
+            if not is_row:
+                if not find_value(&self.root, &place, &column, &is_missing):
+                    return row
+                if is_missing:
+                    cells[row].data = NULL
+                    cells[row].size = -1
+                    continue
+            start = self.out.size
+            code = put(&self.out, self.prefix, self.prefix_size)
+            if code == WRITTEN:
+                code = self.write(&self.out, &self.root, first + row)
+            if code == NO_MEMORY:
+                return NO_MEMORY
+            if code < 0:
+                return row
+            # A place for now: the memory may still move.
+            cells[row].data = <const char*> start
+            cells[row].size = self.out.size - start
+            if code > 0:
+                self.out.size = start
+                cells[row].size = 0
+                if status[row] == 0:
+                    status[row] = misfit_status
+                    details[row] = <int64_t> self.out.misfit_node << 8 | code
+            if self.out.size > _BLOCK_BYTES:
+                rows[0] = row + 1
+                break
+        for row in range(rows[0]):
+            if cells[row].size >= 0:
+                cells[row].data = self.out.data + <Py_ssize_t> cells[row].data
+        return -1
+
+    def encode_rows(self, ArrowSource source not None, int64_t first, Py_ssize_t count) -> list:
+        cdef list encoded = []
+        cdef Py_ssize_t row, rows
+        cdef int64_t fault
+        cdef Py_ssize_t done = 0
+        cdef Cell* cells = <Cell*> malloc(max(count, 1) * sizeof(Cell))
+        cdef int64_t* details = <int64_t*> malloc(max(count, 1) * sizeof(int64_t))
+        cdef uint8_t* status = <uint8_t*> calloc(max(count, 1), 1)
+        try:
+            if cells == NULL or details == NULL or status == NULL:
+                raise MemoryError
+            if not 0 <= first <= first + count <= source.chunk_rows:
+                raise IndexError(first)
+            self.bind(source)
+            while done < count:
+                rows = count - done
+                fault = self.encode(first + done, &rows, cells, &status[done], &details[done], 1)
+                if fault == NO_MEMORY:
+                    raise MemoryError
+                if fault >= 0:
+                    raise invalid(f"row {first + done + fault} of the chunk refers to bytes outside of its data")
+                for row in range(rows):
+                    if status[done + row]:
+                        encoded.append((details[done + row] >> 8, details[done + row] & 255))
+                    elif cells[row].size < 0:
+                        encoded.append(None)
+                    else:
+                        encoded.append(PyBytes_FromStringAndSize(cells[row].data, cells[row].size))
+                done += rows
+        finally:
+            free(cells)
+            free(details)
+            free(status)
+        return encoded
+
+
+cdef int _point_to(bytes text, Cell* cell) except -1:
+    cell.data = PyBytes_AS_STRING(text)
+    cell.size = PyBytes_GET_SIZE(text)
+    return 0
+
+
+cdef void _free_node(Node* node) noexcept:
+    cdef Py_ssize_t number
+    for number in range(node.child_count):
+        _free_node(&node.children[number])
+    free(node.children)
+    free(node.symbols)
+    free(node.symbol_table)

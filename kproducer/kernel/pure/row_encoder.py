@@ -1,0 +1,137 @@
+"""RowEncoder in Python: makes a key or value of the columns of a row, as an ``EncoderPlan`` says.
+
+The reference for the compiled one. Arrow arrays become lists of plain values (``raw_values``), which the
+writers of the formats encode one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from kproducer.kernel.encoder_plan import CONSTANT, ROW, EncoderPlan, Format, Misfit, MisfitError, PlanNode
+from kproducer.kernel.pure.avro_writer import write_avro
+
+if TYPE_CHECKING:
+    from kproducer.kernel.pure.arrow import ArrowSource
+
+#: An encoded row; the number of a node and the reason why its value does not fit; or null.
+EncodedRow: TypeAlias = "bytes | tuple[int, int] | None"
+#: Writes a value of a child to the output.
+WriteChild: TypeAlias = Callable[[PlanNode, Any], None]
+#: Writes a value of a node, which is not null, to the output.
+WriteValue: TypeAlias = Callable[[bytearray, PlanNode, Any, WriteChild], None]
+
+_WRITERS: Final[dict[Format, WriteValue]] = {Format.AVRO: write_avro}
+
+
+class RowEncoder:
+    """Encodes rows of the current chunk of a source. For one thread.
+
+    Args:
+        plan: how.
+    """
+
+    __slots__ = ("_numbers", "_out", "_write", "plan")
+
+    def __init__(self, plan: EncoderPlan) -> None:
+        self.plan = plan
+        self._write = _WRITERS[plan.format]
+        # Nodes may be equal: the objects are told apart, which the plan keeps.
+        self._numbers = {id(node): number for number, node in enumerate(plan.nodes)}
+        self._out = bytearray()
+
+    def encode_rows(self, source: ArrowSource, first: int, count: int) -> list[EncodedRow]:
+        """Encode ``count`` rows from ``first`` on.
+
+        Raises:
+            ValueError: the chunk contradicts its schema or the plan.
+        """
+        root = self.plan.root
+        columns = source.raw_columns(_columns_of(root), first, count)
+        if root.column == ROW:
+            return [self._encode(dict(zip(columns, row, strict=True))) for row in _rows(columns, count)]
+        return [None if value is None else self._encode(value) for value in columns[root.column]]
+
+    def _encode(self, value: Any) -> EncodedRow:
+        self._out = bytearray(self.plan.prefix)
+        try:
+            self._write_node(self.plan.root, value)
+        except MisfitError as misfit:
+            return misfit.node, misfit.reason.value
+        return bytes(self._out)
+
+    def _write_node(self, node: PlanNode, value: Any) -> None:
+        """Write a value; structs and the row have the values of the children."""
+        if node.column == CONSTANT:
+            self._out += node.prefix
+            return
+        if value is None:
+            if node.null is None:
+                raise MisfitError(Misfit.NULL, self._numbers[id(node)])
+            self._out += node.null
+            return
+        self._out += node.prefix
+        try:
+            self._write(self._out, node, value, self._write_node)
+        except MisfitError as misfit:
+            if misfit.node < 0:
+                misfit.node = self._numbers[id(node)]
+            raise
+
+
+def _columns_of(root: PlanNode) -> list[int]:
+    nodes = root.children if root.column == ROW else (root,)
+    return sorted({node.column for node in nodes if node.column >= 0})
+
+
+def _rows(columns: Mapping[int, Sequence[Any]], count: int) -> Any:
+    return zip(*columns.values(), strict=True) if columns else [()] * count
+
+
+def raw_values(array: Any) -> list[Any]:
+    """The values of an Arrow array as the writers take them; ``None`` for null.
+
+    Numbers, dates, times and durations are numbers in the unit of the type, decimals the unscaled number;
+    strings are UTF-8; structs are tuples, lists and maps are lists, unions are the type id and the value.
+    """
+    import pyarrow as pa
+
+    kind = array.type
+    if hasattr(kind, "storage_type"):
+        return raw_values(array.storage)
+    if pa.types.is_dictionary(kind):
+        values = raw_values(array.dictionary)
+        return [None if index is None else values[index] for index in array.indices.to_pylist()]
+    if pa.types.is_string(kind):
+        return array.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_large_string(kind):
+        return array.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+    if kind == pa.string_view():
+        return array.cast(pa.binary_view()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_decimal(kind):
+        return [None if value is None else _unscaled(value, kind.scale) for value in array.to_pylist()]
+    if pa.types.is_floating(kind):
+        return [None if value is None else float(value) for value in array.to_pylist()]
+    if pa.types.is_struct(kind):
+        children = [raw_values(child) for child in array.flatten()]
+        rows = zip(*children, strict=True) if children else [()] * len(array)
+        return [
+            row if is_valid else None
+            for row, is_valid in zip(rows, array.is_valid().to_pylist(), strict=True)
+        ]
+    if pa.types.is_union(kind):
+        return [
+            (value.type_code, raw_values(pa.array([value.value], value.value.type))[0]) for value in array
+        ]
+    if pa.types.is_nested(kind):
+        return [raw_values(value.values) if value.is_valid else None for value in array]
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _unscaled(value: Any, scale: int) -> int:
+    sign, digits, exponent = value.as_tuple()
+    number: int = int("".join(map(str, digits)) or "0") * 10 ** (exponent + scale)
+    return -number if sign else number
