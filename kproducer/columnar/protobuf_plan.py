@@ -15,7 +15,6 @@ from kproducer.columnar.protobuf_types import (
     END_GROUP,
     GROUP,
     KINDS,
-    NOT_IF_DEFAULT,
     SIZED,
     DoesNotFitError,
     described,
@@ -28,7 +27,14 @@ from kproducer.columnar.protobuf_types import (
 )
 from kproducer.columnar.protobuf_well_known import well_known
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.encoder_plan import CONSTANT, ROW, ArrowField, PlanNode, ProtobufOperation
+from kproducer.kernel.encoder_plan import (
+    CONSTANT,
+    NOT_IF_DEFAULT,
+    ROW,
+    ArrowField,
+    PlanNode,
+    ProtobufOperation,
+)
 
 #: The kernel counts the oneofs of a message in the bits of a word.
 _MOST_ONEOFS: Final = 63
@@ -257,7 +263,7 @@ def _members(message: Any) -> dict[str, _Member]:
 
 
 def _shared_oneofs(message: Any, members: Iterable[_Member]) -> dict[str, int]:
-    """The oneofs that could get several values, each with a number from 1 on."""
+    """The oneofs that could get several values, each with its number."""
     counts = Counter(member.oneof.name for member in members if member.oneof is not None)
     names = [name for name, count in counts.items() if count > 1]
     if len(names) > _MOST_ONEOFS:
@@ -265,7 +271,7 @@ def _shared_oneofs(message: Any, members: Iterable[_Member]) -> dict[str, int]:
             f"more than {_MOST_ONEOFS} oneofs of {message.full_name} have several columns: leave some out, "
             "or make each of these oneofs one union"
         )
-    return {name: number for number, name in enumerate(names, 1)}
+    return {name: number for number, name in enumerate(names, NOT_IF_DEFAULT + 1)}
 
 
 def _inner(place: str, name: str) -> str:

@@ -19,9 +19,6 @@ START_GROUP: Final = 3
 END_GROUP: Final = 4
 FIXED32: Final = 5
 
-#: ``size`` of nodes of fields without presence.
-NOT_IF_DEFAULT: Final = -1
-
 _FLOATS: Final = INTEGERS | frozenset("ef")
 _BITS_OF_ENUMS: Final = 32
 

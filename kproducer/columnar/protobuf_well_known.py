@@ -12,7 +12,6 @@ from kproducer.columnar.chosen_columns import INTEGERS, LISTS, TEXT, TICKS_PER_S
 from kproducer.columnar.protobuf_types import (
     FIXED64,
     KINDS,
-    NOT_IF_DEFAULT,
     SIZED,
     VARINT,
     mismatch,
@@ -20,7 +19,14 @@ from kproducer.columnar.protobuf_types import (
     tag,
     varint,
 )
-from kproducer.kernel.encoder_plan import CONSTANT, SAME, ArrowField, PlanNode, ProtobufOperation
+from kproducer.kernel.encoder_plan import (
+    CONSTANT,
+    NOT_IF_DEFAULT,
+    SAME,
+    ArrowField,
+    PlanNode,
+    ProtobufOperation,
+)
 
 _MS_PER_DAY: Final = 86_400_000
 #: A ``Value`` that is null, with its length.

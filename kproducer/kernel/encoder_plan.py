@@ -15,6 +15,9 @@ CONSTANT: Final = -1
 ROW: Final = -2
 SAME: Final = -3
 
+#: See ``ProtobufOperation``.
+NOT_IF_DEFAULT: Final = 1
+
 
 class Format(IntEnum):
     """Which operations a plan has."""
@@ -65,9 +68,9 @@ class AvroOperation(IntEnum):
 class ProtobufOperation(IntEnum):
     """How a node writes a value in Protobuf's binary encoding. The prefix of a node is the field's tag.
 
-    ``size``: -1: a value that is the type's default is not written, and neither is the tag. Above 0: the
-    number of a oneof in its message: one node with this number writes a value. ``b``: the numbers that fit:
-    32 or 64 bits with a sign, -32 or -64: bits without one.
+    ``size``: ``NOT_IF_DEFAULT``: a value that is the type's default is not written, and neither is the tag.
+    From 2 to 64: the number of a oneof in its message, of whose nodes one may write a value.
+    ``b``: the numbers that fit: 32 or 64 bits with a sign, -32 or -64: bits without one.
 
     NOTHING: no bytes (the type null, and constants, which are the prefix).
     BOOLEAN: one byte.

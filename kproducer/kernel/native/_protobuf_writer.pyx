@@ -43,7 +43,8 @@ cdef enum:
     # As in PlanNode.
     _CONSTANT = -1
     _ROW = -2
-    _SAME = -3
+    # As in ProtobufOperation: what size says.
+    NOT_IF_DEFAULT = 1
     # The most bytes of a varint, and of a message with two or three numbers.
     _VARINT_BYTES = 10
     _MESSAGE_BYTES = 34
@@ -105,7 +106,7 @@ cdef int write_protobuf(Output* out, Node* node, int64_t row) noexcept nogil:
     if node.column_number == _CONSTANT:
         return put(out, node.prefix, node.prefix_size)
     if node.column_number == _ROW:
-        return _write_fields(out, node, row, row)
+        return _write_fields(out, node, row)
     if not find_value(node, &at, &column, &is_missing):
         return LEADS_OUTSIDE
     if is_missing:
@@ -119,7 +120,7 @@ cdef int write_protobuf(Output* out, Node* node, int64_t row) noexcept nogil:
     if operation == TIMESTAMP:
         return _write_timestamp(out, node, column, at)
     if operation == MESSAGE:
-        return _write_message(out, node, row, at)
+        return _write_message(out, node, at)
     if operation == BOOLEAN_VALUE:
         return _put_small(out, node, boolean_at(column, at))
     if operation == REPEATED or operation == PACKED:
@@ -136,7 +137,7 @@ cdef int write_protobuf(Output* out, Node* node, int64_t row) noexcept nogil:
         return _write_union(out, node, column, at)
     if put(out, node.prefix, node.prefix_size) == NO_MEMORY:
         return NO_MEMORY
-    return _write_fields(out, node, row, at) if operation == FIELDS else WRITTEN
+    return _write_fields(out, node, at) if operation == FIELDS else WRITTEN
 
 
 cdef inline char* _begin(Output* out, const Node* node, Py_ssize_t more) noexcept nogil:
@@ -155,7 +156,7 @@ cdef inline char* _begin(Output* out, const Node* node, Py_ssize_t more) noexcep
 cdef inline int _put_small(Output* out, const Node* node, uint8_t number) noexcept nogil:
     """A number of up to 7 bits."""
     cdef char* place
-    if number == 0 and node.size < 0:
+    if number == 0 and node.size == NOT_IF_DEFAULT:
         return WRITTEN
     place = _begin(out, node, 1)
     if place == NULL:
@@ -186,7 +187,7 @@ cdef inline int _write_varint(Output* out, const Node* node, const Column* colum
     cdef char* place
     if not _fits(column, number, node.b):
         return misfit(out, node, OUT_OF_RANGE)
-    if number == 0 and node.size < 0:
+    if number == 0 and node.size == NOT_IF_DEFAULT:
         return WRITTEN
     if node.operation == ZIGZAG:
         encoded = (encoded << 1) ^ <uint64_t> (number >> 63)
@@ -200,7 +201,7 @@ cdef inline int _write_varint(Output* out, const Node* node, const Column* colum
 cdef inline int _put_little_endian(Output* out, const Node* node, uint64_t bits, int size) noexcept nogil:
     cdef char* place
     cdef int at
-    if bits == 0 and node.size < 0:
+    if bits == 0 and node.size == NOT_IF_DEFAULT:
         return WRITTEN
     place = _begin(out, node, 8)
     if place == NULL:
@@ -268,7 +269,7 @@ cdef inline int _write_bytes(Output* out, const Node* node, const Column* column
     cdef char* place
     if not cell_at(column, row, &cell):
         return LEADS_OUTSIDE
-    if cell.size == 0 and node.size < 0:
+    if cell.size == 0 and node.size == NOT_IF_DEFAULT:
         return WRITTEN
     if node.operation == STRING and not _is_text(cell.data, cell.size):
         return misfit(out, node, NOT_UTF8)
@@ -304,7 +305,7 @@ cdef int _write_enum(Output* out, const Node* node, const Column* column, int64_
     if symbol < 0:
         return misfit(out, node, NOT_A_SYMBOL)
     encoded = &node.symbols[symbol].encoded
-    if node.size < 0 and encoded.size == 1 and encoded.data[0] == 0:
+    if node.size == NOT_IF_DEFAULT and encoded.size == 1 and encoded.data[0] == 0:
         return WRITTEN
     place = _begin(out, node, encoded.size)
     if place == NULL:
@@ -395,13 +396,7 @@ cdef int _write_date(Output* out, const Node* node, const Column* column, int64_
 # -- values in values -----------------------------------------------------------------------------------
 
 
-cdef int _write_fields(Output* out, Node* node, int64_t row, int64_t value_row) noexcept nogil:
-    """The children.
-
-    Args:
-        row: of the node's own array, for children that read it as well.
-        value_row: of the struct, which may be in a dictionary.
-    """
+cdef int _write_fields(Output* out, Node* node, int64_t row) noexcept nogil:
     cdef Py_ssize_t number, start
     cdef int code
     cdef Node* child
@@ -409,17 +404,17 @@ cdef int _write_fields(Output* out, Node* node, int64_t row, int64_t value_row) 
     for number in range(node.child_count):
         child = &node.children[number]
         start = out.size
-        code = write_protobuf(out, child, row if child.column_number == _SAME else value_row)
+        code = write_protobuf(out, child, row)
         if code != WRITTEN:
             return code
-        if child.size > 0 and out.size > start:
+        if child.size > NOT_IF_DEFAULT and out.size > start:
             if seen >> (child.size & 63) & 1:
                 return misfit(out, child, SEVERAL_VALUES)
             seen |= <uint64_t> 1 << (child.size & 63)
     return WRITTEN
 
 
-cdef int _write_message(Output* out, Node* node, int64_t row, int64_t value_row) noexcept nogil:
+cdef int _write_message(Output* out, Node* node, int64_t row) noexcept nogil:
     cdef char* place = _begin(out, node, 1)
     cdef int code
     cdef Py_ssize_t start
@@ -427,7 +422,7 @@ cdef int _write_message(Output* out, Node* node, int64_t row, int64_t value_row)
         return NO_MEMORY
     start = place + 1 - out.data
     out.size = start
-    code = _write_fields(out, node, row, value_row)
+    code = _write_fields(out, node, row)
     return code if code != WRITTEN else _put_length(out, start)
 
 

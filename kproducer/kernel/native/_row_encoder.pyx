@@ -162,10 +162,12 @@ cdef class RowEncoder:
             values = &node.dictionary
             container_schema = schema.dictionary
             container = array.dictionary
+            base = 0
         for number in range(node.child_count):
             child = &node.children[number]
             if child.column_number == _SAME:
-                self._bind_node(child, schema, array, base, node.column.length)
+                # Rows are those of the dictionary, if there is one.
+                self._bind_node(child, container_schema, container, base, values.length)
             if child.column_number < 0:
                 continue
             if (

@@ -10,7 +10,14 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from kproducer.kernel.encoder_plan import Misfit, MisfitError, PlanNode, ProtobufOperation, child_value
+from kproducer.kernel.encoder_plan import (
+    NOT_IF_DEFAULT,
+    Misfit,
+    MisfitError,
+    PlanNode,
+    ProtobufOperation,
+    child_value,
+)
 from kproducer.types import INT32_MAX, INT64_MAX
 
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
@@ -58,7 +65,7 @@ def write_protobuf(out: bytearray, node: PlanNode, value: Any, write_child: _Wri
         write_child(node.children[number], chosen)
     else:
         encoded = _ENCODERS[ProtobufOperation(operation)](node, value)
-        if node.size < 0 and not any(encoded):
+        if node.size == NOT_IF_DEFAULT and not any(encoded):
             del out[start - len(node.prefix) :]
         else:
             out += encoded
@@ -69,7 +76,7 @@ def _write_fields(out: bytearray, node: PlanNode, value: Any, write_child: _Writ
     for child in node.children:
         start = len(out)
         write_child(child, child_value(child, value))
-        if child.size > 0 and len(out) > start:
+        if child.size > NOT_IF_DEFAULT and len(out) > start:
             if child.size in seen:
                 raise MisfitError(Misfit.SEVERAL_VALUES, child)
             seen.add(child.size)
