@@ -146,9 +146,10 @@ class ProtobufCompiler:
             found[name] = member, number, arrow_field
         for field in message.fields:
             if is_required(field) and field.name not in found:
+                where = f" in {place!r}" if place else ""
                 raise DoesNotFitError(
-                    f"there is no {what} for field {_inner(place, field.name)!r}, which the Protobuf message "
-                    f"{message.full_name} requires: add the {what}"
+                    f"there is no {what} {field.name!r}{where}, which the Protobuf message "
+                    f"{message.full_name} requires: add it"
                 )
         oneofs = _shared_oneofs(message, [member for member, _, _ in found.values()])
         nodes = []
