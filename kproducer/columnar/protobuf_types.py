@@ -145,7 +145,7 @@ def described(field: Any) -> str:
     return f"enum {field.enum_type.full_name}" if field.enum_type is not None else KINDS[field.type].name
 
 
-# Descriptors have these properties from protobuf 6.30 or 6.31 on.
+# Versions 5 of protobuf have labels instead of these properties, and the oldest do not tell what is packed.
 
 
 def is_repeated(field: Any) -> bool:
