@@ -277,7 +277,9 @@ cdef inline int _write_bytes(Output* out, const Node* node, const Column* column
     if place == NULL:
         return NO_MEMORY
     place = put_varint(place, <uint64_t> cell.size)
-    memcpy(place, cell.data, cell.size)
+    if cell.size:
+        # Without any bytes, there may be no buffer.
+        memcpy(place, cell.data, cell.size)
     out.size = place + cell.size - out.data
     return WRITTEN
 

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from kproducer.bulk.column_format import ColumnsToEncode
 from kproducer.columnar import Protobuf
 from kproducer.kernel.encoder_plan import ArrowField
-from kproducer.kernel.native import _arrow_reader, _row_encoder
 from tests.unit.columnar.protobuf_kit import compiled, message_class
 from tests.unit.kernel.hostile_arrow import Exported, array, schema
+
+_arrow_reader = pytest.importorskip("kproducer.kernel.native._arrow_reader", exc_type=ImportError)
+_row_encoder = pytest.importorskip("kproducer.kernel.native._row_encoder", exc_type=ImportError)
 
 MESSAGE = message_class(
     """
@@ -91,6 +93,14 @@ def test_a_text_outside_of_its_data():
             encode("text", schema(b"u"), array(1, [None, ints(*offsets), b"abc"]))
         with pytest.raises(ValueError, match="outside of its data"):
             encode("color", schema(b"u"), array(1, [None, ints(*offsets), b"abc"]))
+
+
+def test_empty_texts_without_a_buffer():
+    column = array(2, [None, ints(0, 0, 0), None])
+    assert encode(
+        "texts", schema(b"+l", children=[schema(b"u")]), array(1, [None, ints(0, 2)], [column])
+    ) == [b"\x12\x00\x12\x00"]
+    assert encode("s", schema(b"u"), array(1, [None, ints(0, 0), None])) == [b"\x3a\x00"]
 
 
 @pytest.mark.parametrize("index", [-1, 2, 127])
