@@ -120,7 +120,8 @@ def raw_values(array: Any) -> list[Any]:
     if pa.types.is_floating(kind):
         return [None if value is None else float(value) for value in array.to_pylist()]
     if pa.types.is_struct(kind):
-        children = [raw_values(child) for child in array.flatten()]
+        # Without those of flatten(): see ArrowSource.
+        children = [raw_values(array.field(number)) for number in range(kind.num_fields)]
         rows = zip(*children, strict=True) if children else [()] * len(array)
         return [
             row if is_valid else None
