@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from kproducer.columnar.avro import Avro
 from kproducer.columnar.avro_schema import avro_schema
+from kproducer.columnar.protobuf import Protobuf
 
-__all__ = ["Avro", "avro_schema"]
+__all__ = ["Avro", "Protobuf", "avro_schema"]

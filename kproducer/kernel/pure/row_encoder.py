@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kproducer.kernel.encoder_plan import CONSTANT, ROW, EncoderPlan, Format, Misfit, MisfitError, PlanNode
 from kproducer.kernel.pure.avro_writer import write_avro
+from kproducer.kernel.pure.protobuf_writer import write_protobuf
 
 if TYPE_CHECKING:
     from kproducer.kernel.pure.arrow import ArrowSource
@@ -22,7 +23,10 @@ WriteChild: TypeAlias = Callable[[PlanNode, Any], None]
 #: Writes a value of a node, which is not null, to the output.
 WriteValue: TypeAlias = Callable[[bytearray, PlanNode, Any, WriteChild], None]
 
-_WRITERS: Final[dict[Format, WriteValue]] = {Format.AVRO: write_avro}
+_WRITERS: Final[dict[Format, WriteValue]] = {
+    Format.AVRO: write_avro,
+    Format.PROTOBUF: write_protobuf,
+}
 
 
 class RowEncoder:
@@ -58,7 +62,7 @@ class RowEncoder:
         try:
             self._write_node(self.plan.root, value)
         except MisfitError as misfit:
-            return misfit.node, misfit.reason.value
+            return self._numbers[id(misfit.node)], misfit.reason.value
         return bytes(self._out)
 
     def _write_node(self, node: PlanNode, value: Any) -> None:
@@ -68,15 +72,15 @@ class RowEncoder:
             return
         if value is None:
             if node.null is None:
-                raise MisfitError(Misfit.NULL, self._numbers[id(node)])
+                raise MisfitError(Misfit.NULL, node)
             self._out += node.null
             return
         self._out += node.prefix
         try:
             self._write(self._out, node, value, self._write_node)
         except MisfitError as misfit:
-            if misfit.node < 0:
-                misfit.node = self._numbers[id(node)]
+            if misfit.node is None:
+                misfit.node = node
             raise
 
 
@@ -116,19 +120,32 @@ def raw_values(array: Any) -> list[Any]:
     if pa.types.is_floating(kind):
         return [None if value is None else float(value) for value in array.to_pylist()]
     if pa.types.is_struct(kind):
-        children = [raw_values(child) for child in array.flatten()]
+        # Without those of flatten(): see ArrowSource.
+        children = [raw_values(array.field(number)) for number in range(kind.num_fields)]
         rows = zip(*children, strict=True) if children else [()] * len(array)
         return [
             row if is_valid else None
             for row, is_valid in zip(rows, array.is_valid().to_pylist(), strict=True)
         ]
     if pa.types.is_union(kind):
-        return [
-            (value.type_code, raw_values(pa.array([value.value], value.value.type))[0]) for value in array
-        ]
+        return _union_values(array)
     if pa.types.is_nested(kind):
         return [raw_values(value.values) if value.is_valid else None for value in array]
     return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _union_values(array: Any) -> list[Any]:
+    import pyarrow as pa
+
+    kind = array.type
+    # Not type_codes and offsets, which do not know that an array may be a slice.
+    buffers, size, offset = array.buffers(), len(array), array.offset
+    codes = pa.Array.from_buffers(pa.int8(), size, [None, buffers[1]], offset=offset).to_pylist()
+    places = range(size)
+    if kind.mode == "dense":
+        places = pa.Array.from_buffers(pa.int32(), size, [None, buffers[2]], offset=offset).to_pylist()
+    children = {code: raw_values(array.field(number)) for number, code in enumerate(kind.type_codes)}
+    return [(code, children[code][place]) for code, place in zip(codes, places, strict=True)]
 
 
 def _unscaled(value: Any, scale: int) -> int:
