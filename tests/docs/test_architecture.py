@@ -30,6 +30,8 @@ def names_defined_in(path: Path) -> frozenset[str]:
             if match := re.match(r"(?:cdef )?class (\w+)|(?:def|cpdef [\w.*]+) (\w+)\(", line):
                 owner = match[1] or ""
                 found.add(match[1] or match[2])
+            elif match := re.match(r"cdef (?:inline )?\w+ (\w+)\(", line):
+                found.add(match[1])
             elif (match := re.match(r"    (?:def|cpdef [\w.*]+) (\w+)\(", line)) and owner:
                 found.add(f"{owner}.{match[1]}")
         return frozenset(found)
@@ -50,7 +52,7 @@ def all_names() -> frozenset[str]:
 
 
 def test_each_path_has_all_its_steps() -> None:
-    assert list(PATHS) == ["journey", "retry", "commit", "micro-batch"]
+    assert list(PATHS) == ["journey", "retry", "commit", "micro-batch", "columns"]
     for table in PATHS.values():
         numbers = re.findall(r"^\| (\d+)\. ", table, re.MULTILINE)
         assert numbers == [str(number) for number in range(1, len(STEP.findall(table)) + 1)]

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.support.kafka.java_process import JavaProcess, run_java
+from tests.support.kafka.java_process import JavaProcess, java_arguments, run_java
 from tests.support.kafka.log_dump import DumpedBatch, dump_log_files
 from tests.support.kafka.maven_artifacts import KafkaUnavailableError
 from tests.support.kafka.properties import (
@@ -109,16 +109,17 @@ class KafkaNode:
 
     def launch(self) -> None:
         """Start the process; ``await_ready`` waits for it."""
-        self._process = JavaProcess(
-            self._cluster.version,
+        cluster = self._cluster
+        command = java_arguments(
+            cluster.version,
             "kafka.Kafka",
             [str(self._properties_path)],
-            self.log_path,
-            _READY_PATTERN,
-            heap_mb=self._cluster.heap_mb,
-            lifetime_seconds=self._cluster.lifetime_seconds,
-            options=self._cluster.java_options,
-            classes=self._cluster.classes,
+            cluster.heap_mb,
+            cluster.java_options,
+            cluster.classes,
+        )
+        self._process = JavaProcess(
+            command, self.log_path, _READY_PATTERN, lifetime_seconds=cluster.lifetime_seconds
         )
 
     def await_ready(self) -> None:
@@ -300,15 +301,12 @@ class KafkaCluster:
         folder.mkdir()
         path = folder / "zookeeper.properties"
         path.write_text(as_text(zookeeper_properties(self._zookeeper_port, str(folder / "data"))))
+        main_class = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self._zookeeper = JavaProcess(
-            self.version,
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-            [str(path)],
+            java_arguments(self.version, main_class, [str(path)], 128, self.java_options),
             folder / "zookeeper.log",
             r"binding to port|PrepRequestProcessor \(sid:0\) started",
-            heap_mb=128,
             lifetime_seconds=self.lifetime_seconds,
-            options=self.java_options,
         )
         self._zookeeper.await_ready(START_TIMEOUT_SECONDS)
 

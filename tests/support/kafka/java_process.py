@@ -1,4 +1,4 @@
-"""One Java process of a test cluster: started, watched for a line in its output, stopped by its pid.
+"""A Java process, such as a broker: started, watched for a line in its output, stopped by its pid.
 
 A watcher thread reads the output line by line and writes it to a log file, so readiness is an event. The
 process ends with the thread that started it and after a maximum time, even if this process is killed.
@@ -21,20 +21,17 @@ _BOUNDED_EXEC = Path(__file__).parents[1] / "bounded_exec.py"
 
 
 class JavaProcess:
-    """A Java main class in its own process. Start and stop it from one long-lived thread."""
+    """A Java program in its own process. Start and stop it from one long-lived thread.
+
+    Args:
+        command: see ``java_arguments``.
+        log_path: gets the output.
+        ready_pattern: of the line that reports readiness.
+        lifetime_seconds: after which the process is killed.
+    """
 
     def __init__(
-        self,
-        version: str,
-        main_class: str,
-        arguments: Sequence[str],
-        log_path: Path,
-        ready_pattern: str,
-        *,
-        heap_mb: int,
-        lifetime_seconds: int,
-        options: Sequence[str] = (),
-        classes: Path | None = None,
+        self, command: Sequence[str], log_path: Path, ready_pattern: str, *, lifetime_seconds: int
     ) -> None:
         self.log_path = log_path
         self._ready_pattern = re.compile(ready_pattern.encode())
@@ -45,7 +42,7 @@ class JavaProcess:
                 sys.executable,
                 str(_BOUNDED_EXEC),
                 str(lifetime_seconds),
-                *java_arguments(version, main_class, arguments, heap_mb, options, classes),
+                *command,
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

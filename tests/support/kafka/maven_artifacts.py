@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, resolved by Maven into the cache folder, once for each version.
+"""Apache Kafka's jars, and a schema registry, resolved by Maven into the cache folder, once for each version.
 
 The cache is ``.cache/`` in the project (or ``KPRODUCER_CACHE``). Several test runs may share it: a file lock
 serializes resolution, and a finished folder appears by rename. A cached version needs only Java. Does not
@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,6 +42,10 @@ _JSON = ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2")
 _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _RESOLVE_TIMEOUT_SECONDS = 900
 _PROJECT_ROOT = Path(__file__).resolve().parents[3]
+
+
+#: Apicurio Registry, which has the API of Confluent's registry, as a whole application.
+_REGISTRY_ARTIFACT = "io.apicurio:apicurio-registry-app:2.6.13.Final:tar.gz:all"
 
 
 class KafkaUnavailableError(RuntimeError):
@@ -118,6 +122,17 @@ def spec_jars(version: str) -> Path:
     return folder
 
 
+def registry_jar() -> Path:
+    """The jar to run of Apicurio Registry, beside the libraries that it needs. Raises like ``class_path``."""
+    java_command()
+    folder = cache_folder() / "apicurio-registry" / _REGISTRY_ARTIFACT.split(":")[2]
+    with _locked(cache_folder() / "registry.lock"):
+        if not folder.is_dir():
+            goal = ("dependency:unpack", f"-Dartifact={_REGISTRY_ARTIFACT}")
+            _resolve(folder, "Apicurio Registry", "*-runner.jar", _project(""), goal)
+    return next(folder.glob("*-runner.jar"))
+
+
 def _class_path(folder: Path, name: str, wanted: str, pom: str) -> str:
     java_command()
     if not folder.is_dir():
@@ -140,18 +155,23 @@ def _maven_command() -> str:
     return found
 
 
-def _resolve(folder: Path, name: str, wanted: str, pom: str) -> None:
-    """Let Maven copy the artifacts of a POM into a folder; ``wanted`` must be one of them."""
+def _resolve(
+    folder: Path,
+    name: str,
+    wanted: str,
+    pom: str,
+    goal: Sequence[str] = ("dependency:copy-dependencies", "-DincludeScope=runtime"),
+) -> None:
+    """Let Maven copy the artifacts of a POM, or what the goal says, to a folder; ``wanted`` must be there."""
     maven = _maven_command()
     work = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     (work / "pom.xml").write_text(pom)
-    command = [maven, "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime"]
     log_path = folder.with_name(f"{folder.name}.maven.log")
     with log_path.open("w") as log:
         finished = subprocess.run(
-            [*command, f"-DoutputDirectory={work / 'jars'}"],
+            [maven, "-B", "-q", *goal, f"-DoutputDirectory={work / 'jars'}"],
             cwd=work,
             stdin=subprocess.DEVNULL,
             stdout=log,
