@@ -99,7 +99,7 @@ def scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | No
         return PlanNode(JsonOperation.TIMESTAMP, 0, a=TICKS_PER_SECOND[text[2]], b=bool(text[4:])), "string"
     if text.startswith("tD"):
         return PlanNode(JsonOperation.DURATION, 0, a=TICKS_PER_SECOND[text[2]]), "string"
-    if text.startswith("ti"):
+    if text in ("tiM", "tiD", "tin"):
         return PlanNode(JsonOperation.INTERVAL, 0), "string"
     return None
 
