@@ -92,6 +92,13 @@ def test_types_that_json_has_no_form_for() -> None:
     assert "column 'a', at 'a.x', exists twice" in refusal(Json(), pa.table({"a": pa.array([], twice)}))
 
 
+@pytest.mark.parametrize("text", ["d:5", "d:x,y", "d:5,9999", "ttx", "tDq", "ts", "?", ""])
+def test_formats_that_arrow_does_not_have(text: str) -> None:
+    wanted = ColumnsToEncode((ArrowField("a", text),), frozenset(), "t", "value")
+    with pytest.raises(InvalidArgumentError, match=r"column 'a' is of type .*, which is not written as JSON"):
+        Json().compile_columns(wanted)
+
+
 def test_importing_formats_needs_none_of_their_packages() -> None:
     program = (
         "import sys\n"
@@ -210,7 +217,11 @@ def test_structs_lists_and_maps() -> None:
 def test_several_columns_need_an_object_and_one_its_own_type() -> None:
     assert "it is not of the type string" in refusal(Json(schema='{"type": "string"}'), ORDERS)
     assert written(Json("item", schema='{"type": "string"}'), ORDERS) == [b'"pen"', None]
-    assert "column 'price' is of type float64" in refusal(Json("price", schema='{"type": "string"}'), ORDERS)
+    assert "column 'price' is of type float64 and does not fit the JSON Schema: it is not" in refusal(
+        Json("price", schema='{"type": "string"}'), ORDERS
+    )
+    many = pa.table({f"column{number}": [1] for number in range(100)})
+    assert len(refusal(Json(schema=schema_of({}, required=["x"])), many)) < 500
 
 
 def test_null_where_the_schema_does_not_allow_it_fails_its_row() -> None:
