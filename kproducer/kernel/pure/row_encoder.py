@@ -102,8 +102,9 @@ def raw_values(array: Any) -> list[Any]:
     if hasattr(kind, "storage_type"):
         return raw_values(array.storage)
     if pa.types.is_dictionary(kind):
-        values = raw_values(array.dictionary)
-        return [None if index is None else values[index] for index in array.indices.to_pylist()]
+        # Fields of a struct that is null have any index.
+        values = dict(enumerate(raw_values(array.dictionary)))
+        return [values.get(index) for index in array.indices.to_pylist()]
     if pa.types.is_string(kind):
         return array.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
     if pa.types.is_large_string(kind):
