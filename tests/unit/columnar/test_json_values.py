@@ -118,7 +118,14 @@ def test_timestamps_of_all_units() -> None:
     ]:
         assert values(pa.array([ticks], pa.timestamp(unit))) == [f'"{text}"'.encode()]
     beyond = [-62_167_219_201, 253_402_300_800, 2**63 - 1, -(2**63)]
-    assert values(pa.array(beyond, pa.timestamp("s"))) == [("", Misfit.OUT_OF_RANGE)] * 4
+    out = ("", Misfit.OUT_OF_RANGE)
+    assert values(pa.array(beyond, pa.timestamp("s"))) == [out] * 4
+    limits = pa.array([-(2**63), 2**63 - 1])
+    for kind in (pa.timestamp("ms"), pa.timestamp("us"), pa.date64(), pa.time64("ns"), pa.time64("us")):
+        assert values(limits.view(kind)) == [out, out]
+    assert values(limits.view(pa.timestamp("ns"))) == [
+        b'"1677-09-21T00:12:43.145224192"', b'"2262-04-11T23:47:16.854775807"',
+    ]  # fmt: skip
 
 
 @given(st.lists(st.times()))
