@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kproducer.kernel.encoder_plan import CONSTANT, ROW, EncoderPlan, Format, Misfit, MisfitError, PlanNode
 from kproducer.kernel.pure.avro_writer import write_avro
+from kproducer.kernel.pure.json_writer import write_json
 from kproducer.kernel.pure.protobuf_writer import write_protobuf
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ WriteValue: TypeAlias = Callable[[bytearray, PlanNode, Any, WriteChild], None]
 _WRITERS: Final[dict[Format, WriteValue]] = {
     Format.AVRO: write_avro,
     Format.PROTOBUF: write_protobuf,
+    Format.JSON: write_json,
 }
 
 
@@ -105,8 +107,9 @@ def raw_values(array: Any) -> list[Any]:
     if hasattr(kind, "storage_type"):
         return raw_values(array.storage)
     if pa.types.is_dictionary(kind):
-        values = raw_values(array.dictionary)
-        return [None if index is None else values[index] for index in array.indices.to_pylist()]
+        # Fields of a struct that is null have any index.
+        values = dict(enumerate(raw_values(array.dictionary)))
+        return [values.get(index) for index in array.indices.to_pylist()]
     if pa.types.is_string(kind):
         return array.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
     if pa.types.is_large_string(kind):

@@ -1,0 +1,1 @@
+"""Numbers as JSON; ``_json_writer`` uses it."""

@@ -1,0 +1,1 @@
+"""Dates, times and durations as JSON; ``_json_writer`` uses it."""
