@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
@@ -234,13 +235,19 @@ class _ThisThread(threading.local):
 
 
 _this_thread = _ThisThread()
+#: For threads that alternate between loops, and loops that move to another thread. Weak: what waits refers to
+#: its LoopWaiters, and without that another one does as well. An entry is used by one thread at a time.
+_by_loop: weakref.WeakValueDictionary[asyncio.AbstractEventLoop, LoopWaiters] = weakref.WeakValueDictionary()
 
 
 def waiters_of(loop: asyncio.AbstractEventLoop) -> LoopWaiters:
     """The waiters of the event loop that runs on this thread."""
     waiters = _this_thread.waiters
     if waiters is None or waiters.wakeup.loop is not loop:
-        waiters = _this_thread.waiters = LoopWaiters(loop)
+        waiters = _by_loop.get(loop)
+        if waiters is None:
+            waiters = _by_loop[loop] = LoopWaiters(loop)
+        _this_thread.waiters = waiters
     return waiters
 
 

@@ -53,7 +53,7 @@ class Runner:
     """Runs coroutines in new event loops, and fails if one of them was blocked."""
 
     def __init__(self, new_loop: Callable[[], asyncio.AbstractEventLoop], patch: pytest.MonkeyPatch) -> None:
-        self._new_loop = new_loop
+        self.new_loop = new_loop
         self._threads: set[int] = set()
         self.blocked: list[str] = []
         self.reported: list[dict[str, Any]] = []
@@ -91,7 +91,7 @@ class Runner:
             self._this_thread.starts = False
 
     def __call__(self, main: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-        loop = self._new_loop()
+        loop = self.new_loop()
         loop.set_exception_handler(lambda _, context: self.reported.append(context))
         self._threads.add(threading.get_ident())
         try:
@@ -723,6 +723,29 @@ def test_several_loops_at_once(stage: Stage, cluster: FakeCluster, run: Runner) 
 
     run(check)
     assert len(values(cluster)) == 4 * 51
+
+
+def test_a_thread_may_alternate_between_two_loops(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    gate = cluster.gate()
+    producer = producer_of(cluster, linger_ms=0)
+    one, two = run.new_loop(), run.new_loop()
+
+    async def send() -> list[Any]:
+        await producer.partitions_for("t")
+        return [producer.send("t", b"%d" % number, partition=0) for number in range(1000)]
+
+    async def flush(futures: list[Any]) -> list[bool]:
+        await producer.flush()
+        return [future.done() for future in futures]
+
+    cluster.control(PRODUCE, faults.hold_before(gate), times=None)
+    sent = {loop: loop.run_until_complete(send()) for loop in (one, two)}
+    gate.open()
+    for loop in (one, two):
+        assert all(loop.run_until_complete(asyncio.wait_for(flush(sent[loop]), PATIENCE_S)))
+    one.run_until_complete(producer.aclose())
+    one.close()
+    two.close()
 
 
 def test_a_loop_that_is_closed_early_harms_no_other(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
