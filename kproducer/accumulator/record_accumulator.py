@@ -42,6 +42,7 @@ from kproducer.types import UNKNOWN_PARTITION, FlushResult, Headers, TopicPartit
 
 if TYPE_CHECKING:
     from kproducer.transactions.transaction_manager import TransactionManager
+    from kproducer.transactions.transaction_state import OpenTransaction
 
 _log = GuardedLogger(__name__)
 
@@ -62,11 +63,12 @@ class _Append:
         future: the record's, once a batch has taken it.
         wakes_sender: a batch was begun or became full.
         may_wait: the caller may be blocked, by a wait for memory or by the compression of a full batch.
+        transaction: the one to which the record belongs; ``None``: the producer has none.
     """
 
     __slots__ = (
         "first_bytes", "future", "has_switched", "may_wait", "now_ms", "partition", "read_ms", "record",
-        "snapshot", "spare", "to_compress", "topic_queues", "wakes_sender",
+        "snapshot", "spare", "to_compress", "topic_queues", "transaction", "wakes_sender",
     )  # fmt: skip
 
     def __init__(
@@ -77,11 +79,13 @@ class _Append:
         now_ms: int | None,
         snapshot: MetadataSnapshot,
         may_wait: bool,
+        transaction: OpenTransaction | None,
     ) -> None:
         self.topic_queues = topic_queues
         self.partition = partition
         self.record = record
         self.may_wait = may_wait
+        self.transaction = transaction
         self.now_ms = now_ms
         self.snapshot = snapshot
         self.spare: list[bytearray] = []
@@ -184,7 +188,8 @@ class RecordAccumulator:
             ProducerClosedError: closed before or meanwhile.
             BufferExhaustedError: no memory in time.
             MemoryNeededError: no memory, and ``may_wait`` is false.
-            IllegalStateError: called by a signal handler or finalizer that has interrupted us; see OwnedLock.
+            IllegalStateError: the transaction ended meanwhile, or a signal handler or finalizer that has
+                interrupted us calls this (see OwnedLock).
         """
         topic_queues = self._topics.get(topic)
         if topic_queues is None:
@@ -217,7 +222,9 @@ class RecordAccumulator:
                     sticky.produced_bytes += RECORD_OVERHEAD_BYTES + size
                 return future, False
         record = (timestamp_ms, key, value, headers, on_delivery)
-        append = _Append(topic_queues, partition, record, now_ms, snapshot, may_wait)
+        manager = self._transaction_manager
+        transaction = None if manager is None else manager.lifecycle.transaction
+        append = _Append(topic_queues, partition, record, now_ms, snapshot, may_wait, transaction)
         return self._append_or_begin_batch(append, max_block_ms)
 
     def resume(self, needed: MemoryNeededError, buffer: bytearray) -> tuple[FutureRecordMetadata, bool]:
@@ -282,6 +289,9 @@ class RecordAccumulator:
         """
         if self.queues.is_closed:
             raise ProducerClosedError("the producer is closed")
+        if append.transaction is not None and self._transaction_manager is not None:
+            # The record may have waited for memory.
+            self._transaction_manager.lifecycle.check_send(append.transaction)
         partitioner, snapshot = append.topic_queues.partitioner, append.snapshot
         batch = queue.open_batch
         if (

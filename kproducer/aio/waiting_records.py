@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
 from kproducer.errors import (
     BufferExhaustedError,
-    IllegalStateError,
     KafkaError,
     MetadataTimeoutError,
     Outcome,
@@ -147,7 +146,7 @@ class WaitingRecords:
     def accept(self, future: SendFuture, arguments: Arguments, awaits_delivery: bool) -> None:
         """Accept a record now, or as soon as that is possible. Errors are those of ``future``."""
         self._send_count += 1
-        attempt = partial(self._sender.send, *arguments, False, False)
+        attempt = partial(self._sender.send, *arguments, False, False, None)
         waiting = _Waiting(self._send_count, future, awaits_delivery, attempt)
         if not self._line and self._try(waiting):
             return
@@ -289,9 +288,7 @@ class WaitingRecords:
     def _check_transaction(self, waiting: _Waiting, lifecycle: TransactionLifecycle) -> None:
         """A record that has waited belongs to the transaction in which it was sent, or to none."""
         if waiting.was_tried or waiting.transaction is not None:
-            if waiting.transaction is not lifecycle.transaction:
-                raise IllegalStateError("the transaction ended before the record was accepted")
-            lifecycle.check_send()
+            lifecycle.check_send(waiting.transaction)
 
     def _note(self, waiting: _Waiting, needed: TopicNeededError | MemoryNeededError) -> None:
         waiting.was_tried = True
@@ -327,17 +324,11 @@ class WaitingRecords:
 
     def _note_failure(self, waiting: _Waiting, error: BaseException) -> None:
         """A transaction must not be committed without the record, unless it has ended already."""
-        note_refusal = self._sender.note_refusal
         on_failure, waiting.on_failure = waiting.on_failure, []
-        engine = waiting.engine or self._lifecycle.last_engine
-        lifecycle = None if engine is None else engine.transaction_lifecycle
-        transaction = waiting.transaction
-        has_ended = (
-            lifecycle is not None and transaction is not None and transaction is not lifecycle.transaction
-        )
-        for note in on_failure if waiting.was_tried else [note_refusal]:
-            if not (has_ended and note == note_refusal):
-                note(error)
+        if not waiting.was_tried:
+            on_failure = [partial(self._sender.note_refusal, transaction=waiting.transaction)]
+        for note in on_failure:
+            note(error)
 
     def _withdraw(self, waiting: _Waiting, error: KafkaError | None = None) -> None:
         """The record is given up, with an error or because its future is cancelled."""

@@ -36,6 +36,7 @@ from kproducer.serializers import (
     serialize_function,
     serializer_for_field,
 )
+from kproducer.transactions.transaction_state import OpenTransaction
 from kproducer.types import INT64_MAX, UNKNOWN_PARTITION, RecordMetadata
 
 #: More than a record adds to its key, value and headers.
@@ -117,6 +118,7 @@ class RecordSender:
         on_delivery: Any,
         is_serialized: bool = False,
         is_checked: bool = False,
+        transaction: OpenTransaction | None = None,
         held_topics: Container[object] | None = None,
     ) -> FutureRecordMetadata:
         """See ``KafkaProducer.send``. One function, because with the pure kernel every record takes it.
@@ -125,6 +127,7 @@ class RecordSender:
             topic, value, key, headers, partition, timestamp_ms, on_delivery: the application's, unchecked.
             is_serialized: key and value have been through the serializers; interceptors have seen the record.
             is_checked: the transaction was checked, and the interceptors were called.
+            transaction: the one to which the record belongs; ``None``: the producer has none.
             held_topics: ``None``: the call may wait. Otherwise it does not wait, and these topics and (topic,
                 partition) pairs count as unknown, because earlier records wait for them.
 
@@ -175,7 +178,7 @@ class RecordSender:
                     or (topic, partition) in held_topics
                 ):
                     rest = (topic, value, key, headers, partition, timestamp_ms, on_delivery, is_serialized)
-                    raise TopicNeededError(topic, partition, partial(self.send, *rest, True))
+                    raise TopicNeededError(topic, partition, partial(self.send, *rest, True, transaction))
 
             if headers is not None:
                 headers = encode_headers(topic, headers)
@@ -195,6 +198,9 @@ class RecordSender:
             if headers and (self.serializes_key or self.serializes_value):
                 headers = encode_headers(topic, headers)  # serializers may have appended anything
 
+            if transaction is not None and engine.transaction_lifecycle is not None:
+                # The waits and the serializers may have taken long.
+                engine.transaction_lifecycle.check_send(transaction)
             if self._fast_send is not None and now_ms is None:
                 future: FutureRecordMetadata | None = self._fast_send.try_send(
                     topic, value_bytes, key_bytes, headers, partition, timestamp_ms, on_delivery
@@ -257,31 +263,31 @@ class RecordSender:
         An error forbids the commit: the caller meant the record to be part of the transaction.
         """
         transaction_lifecycle = self._lifecycle.running_engine().transaction_lifecycle
-        if transaction_lifecycle is not None:
-            transaction_lifecycle.check_send()
+        transaction = None if transaction_lifecycle is None else transaction_lifecycle.check_send()
         try:
             if self._intercepts and not is_serialized:
-                return self._send_intercepted(record, on_delivery, held_topics)
-            return self.send(*record, on_delivery, is_serialized, True, held_topics)
+                return self._send_intercepted(record, on_delivery, transaction, held_topics)
+            return self.send(*record, on_delivery, is_serialized, True, transaction, held_topics)
         except WouldWaitError as wait:
-            wait.on_failure.append(self.note_refusal)
+            wait.on_failure.append(partial(self.note_refusal, transaction=transaction))
             raise
         except BaseException as error:
-            self.note_refusal(error)
+            self.note_refusal(error, transaction)
             raise
 
-    def note_refusal(self, error: BaseException) -> None:
-        """A record was refused: a transaction must not be committed without it."""
+    def note_refusal(self, error: BaseException, transaction: OpenTransaction | None = None) -> None:
+        """A record was refused: its transaction must not be committed without it."""
         engine = self._lifecycle.engine
         if engine is not None and engine.transaction_lifecycle is not None:
             engine.transaction_lifecycle.send_failed(
-                error if isinstance(error, KafkaError) else KafkaError(repr(error))
+                error if isinstance(error, KafkaError) else KafkaError(repr(error)), transaction
             )
 
     def _send_intercepted(
         self,
         record: ProducerRecord,
         on_delivery: DeliveryCallback | None,
+        transaction: OpenTransaction | None,
         held_topics: Container[object] | None,
     ) -> FutureRecordMetadata:
         """Send with the hooks around it. If it raises, the hooks get the error."""
@@ -304,7 +310,7 @@ class RecordSender:
             interceptors.on_acknowledgement(metadata, error)  # type: ignore[arg-type]  # see the callers
 
         try:
-            return self.send(*record, acknowledge, False, True, held_topics)
+            return self.send(*record, acknowledge, False, True, transaction, held_topics)
         except WouldWaitError as wait:
             wait.on_failure.append(refuse)
             raise

@@ -225,13 +225,16 @@ class Producer:
             error = own.RecordTooLargeError(f"the message is larger than message.max.bytes={limit}")
             raise raised(error, _CANNOT_PRODUCE) from error
         engine = self._running_engine()
+        transaction = None
         if engine.transaction_lifecycle is not None:
             try:
-                engine.transaction_lifecycle.check_send()
+                transaction = engine.transaction_lifecycle.check_send()
             except own.KafkaError as error:
                 raise raised(error, _CANNOT_PRODUCE) from error
         timestamp_ms = timestamp or int(time.time() * 1000)
-        message = WaitingMessage(topic, value, key, headers, partition, timestamp_ms, callback, started_s)
+        message = WaitingMessage(
+            topic, value, key, headers, partition, timestamp_ms, callback, started_s, transaction
+        )
         if self._unknown_topics.size_bytes + message.size_bytes > engine.pool.available_bytes:
             raise BufferError("Local: Queue full")
         self._unknown_topics.add(message)
@@ -243,7 +246,9 @@ class Producer:
             BufferError, BufferExhaustedError: there is no memory yet.
             KafkaError: the engine refuses the message.
         """
-        if self._is_transactional:
+        lifecycle = self._running_engine().transaction_lifecycle
+        if lifecycle is not None:
+            lifecycle.check_send(message.transaction)
             self._check_memory(message.value)
         partition: int | None = message.partition
         count = len(self._producer.partitions_for(message.topic))

@@ -104,7 +104,7 @@ class Cluster:
         self.buffers.append(buffer)
         return number
 
-    def note_refusal(self, error: BaseException) -> None:
+    def note_refusal(self, error: BaseException, transaction: object = None) -> None:
         self.refused.append(error)
 
     def free(self) -> None:
