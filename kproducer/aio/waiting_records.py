@@ -60,12 +60,13 @@ class _Waiting:
         on_failure: what an attempt has left to do if the record is not sent.
         was_tried: its interceptors have seen it, and the transaction was checked.
         transaction: the one that was open when it began to wait.
+        accepted: the record's own future, as soon as it was accepted.
     """
 
     __slots__ = (
-        "attempt", "awaits_delivery", "context", "engine", "future", "gate", "grant", "is_granted", "memory",
-        "number", "on_failure", "on_settled", "started_ms", "timer", "transaction",
-        "was_tried",
+        "accepted", "attempt", "awaits_delivery", "context", "engine", "future", "gate", "grant",
+        "is_granted", "memory", "number", "on_failure", "on_settled", "started_ms", "timer",
+        "transaction", "was_tried",
     )  # fmt: skip
 
     def __init__(
@@ -83,11 +84,12 @@ class _Waiting:
         self.gate: _Gate | None = None
         self.on_failure: list[Callable[[BaseException], object]] = []
         #: Called when it waits no more.
-        self.on_settled: list[Callable[[], object]] = []
+        self.on_settled: list[Callable[[_Waiting], object]] = []
         self.was_tried = False
         self.started_ms = 0
         self.timer: asyncio.TimerHandle | None = None
         self.transaction: OpenTransaction | None = None
+        self.accepted: list[FutureRecordMetadata] = []
 
 
 class _Gate:
@@ -164,19 +166,17 @@ class WaitingRecords:
 
     async def until_accepted(self) -> bool:
         """Wait until every record that waits now is accepted or has failed. ``False``: none has waited."""
-        left = [each for each in self._all() if not each.future.done()]
+        left = {each for each in self._all() if not each.future.done()}
         if not left:
             return False
         all_settled = self.loop.create_future()
-        count = len(left)
 
-        def settled() -> None:
-            nonlocal count
-            count -= 1
-            if not count and not all_settled.done():
+        def settled(waiting: _Waiting) -> None:
+            left.discard(waiting)
+            if not left and not all_settled.done():
                 all_settled.set_result(None)
 
-        for waiting in left:
+        for waiting in list(left):
             waiting.on_settled.append(settled)
         await all_settled
         return True
@@ -229,46 +229,35 @@ class WaitingRecords:
         self.count += 1
 
     def _forget(self, waiting: _Waiting) -> None:
-        """The record waits no more."""
-        if waiting.timer is None:
-            return
-        waiting.timer.cancel()
-        waiting.timer = None
-        waiting.future.on_withdraw = None
-        self._release(waiting)
-        gate = waiting.gate
+        """The record waits no more. An interrupted call may be repeated."""
+        timer, gate = waiting.timer, waiting.gate
+        if timer is not None:
+            timer.cancel()
+            waiting.future.on_withdraw = None
+            self._release(waiting)
+            waiting.timer = None
+            self.count -= 1
         if gate is not None:
             waiting.gate = None
             while gate.members and gate.members[0].future.done():
                 gate.members.popleft()
-        self.count -= 1
         if not self.count:
             self._line.clear()
             self._gates.clear()
             self._listen_to(None)
         for settled in waiting.on_settled:
-            settled()
+            settled(waiting)
 
     def _release(self, waiting: _Waiting) -> None:
-        grant, waiting.grant = waiting.grant, None
-        if grant is not None and waiting.engine is not None:
-            waiting.engine.pool.withdraw(grant)
+        if waiting.grant is not None and waiting.engine is not None:
+            waiting.engine.pool.withdraw(waiting.grant)
+        waiting.grant = None
 
     def _try(self, waiting: _Waiting) -> bool:
         """Try to accept the record. ``False``: it needs memory, and has to be the head of the line."""
         try:
-            engine = waiting.engine = self._lifecycle.running_engine()
-            if waiting.timer is not None and engine.transaction_lifecycle is not None:
-                self._check_transaction(waiting, engine.transaction_lifecycle)
-            if waiting.memory is not None and waiting.grant is not None:
-                grant, waiting.grant = waiting.grant, None
-                record, wakes_sender = engine.accumulator.resume(waiting.memory, engine.pool.collect(grant))
-                if wakes_sender:
-                    engine.sender.wakeup()
-            elif waiting.context is not None:
-                record = waiting.context.run(waiting.attempt, self._gates)
-            else:
-                record = waiting.attempt(self._gates)
+            if not waiting.accepted:
+                self._attempt(waiting)
         except TopicNeededError as needed:
             self._note(waiting, needed)
             self._wait_for_topic(waiting, needed)
@@ -277,13 +266,39 @@ class WaitingRecords:
             waiting.memory = needed
             return False
         except (KeyboardInterrupt, SystemExit) as error:
-            self._fail(waiting, error)
+            if not waiting.accepted:
+                self._fail(waiting, error)
             raise
         except BaseException as error:
             self._fail(waiting, error)
         else:
-            self._accepted(waiting, record)
+            try:
+                self._accepted(waiting, waiting.accepted[0])
+            except (KeyboardInterrupt, SystemExit):
+                self._accepted(waiting, waiting.accepted[0])  # what is left of it
+                raise
         return True
+
+    def _attempt(self, waiting: _Waiting) -> None:
+        """Accept the record, or raise.
+
+        ``+=`` and ``map`` do their calls in one step of the interpreter: an interrupt cannot come between the
+        acceptance and its note in ``accepted``, after which the record is not sent again.
+        """
+        engine = waiting.engine = self._lifecycle.running_engine()
+        if waiting.timer is not None and engine.transaction_lifecycle is not None:
+            self._check_transaction(waiting, engine.transaction_lifecycle)
+        if waiting.memory is not None and waiting.grant is not None:
+            resumed: list[tuple[FutureRecordMetadata, bool]] = []
+            buffer = map(engine.pool.collect, (waiting.grant,))
+            resumed += map(engine.accumulator.resume, (waiting.memory,), buffer)
+            waiting.accepted += resumed[0][:1]
+            if resumed[0][1]:
+                engine.sender.wakeup()
+        elif waiting.context is not None:
+            waiting.accepted += map(waiting.context.run, (waiting.attempt,), (self._gates,))
+        else:
+            waiting.accepted += map(waiting.attempt, (self._gates,))
 
     def _check_transaction(self, waiting: _Waiting, lifecycle: TransactionLifecycle) -> None:
         """A record that has waited belongs to the transaction in which it was sent, or to none."""
@@ -298,6 +313,7 @@ class WaitingRecords:
             waiting.attempt = needed.resume
 
     def _accepted(self, waiting: _Waiting, record: FutureRecordMetadata) -> None:
+        """Tell the caller. An interrupted call may be repeated."""
         future = waiting.future
         self._forget(waiting)
         if future.done():
@@ -311,14 +327,17 @@ class WaitingRecords:
             future.set_result(record)  # type: ignore[arg-type]
 
     def _fail(self, waiting: _Waiting, error: BaseException) -> None:
-        """The record is not sent."""
+        """The record is not sent, unless an interrupt came just after its acceptance."""
+        if waiting.accepted:
+            self._accepted(waiting, waiting.accepted[0])
+            return
         future = waiting.future
         waits = waiting.timer is not None
-        self._forget(waiting)
         if isinstance(error, KafkaError) and error.outcome is None:
             error.outcome = Outcome.NOT_SENT
         if not future.done():
             future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+        self._forget(waiting)
         if waits or waiting.was_tried:
             self._note_failure(waiting, error)
 
@@ -332,7 +351,9 @@ class WaitingRecords:
 
     def _withdraw(self, waiting: _Waiting, error: KafkaError | None = None) -> None:
         """The record is given up, with an error or because its future is cancelled."""
-        if error is None:
+        if waiting.accepted:
+            self._accepted(waiting, waiting.accepted[0])
+        elif error is None:
             was_cancelled = KafkaError("the send was cancelled before the record was accepted")
             waiting.future.on_withdraw = None
             waiting.future = SendFuture(loop=self.loop)
@@ -400,7 +421,7 @@ class WaitingRecords:
                 head = line[0]
                 if head.grant is not None and not head.is_granted:
                     return
-                needs_memory = head.memory is not None and head.grant is None
+                needs_memory = head.memory is not None and head.grant is None and not head.accepted
                 if (needs_memory or not self._try(head)) and not self._request_memory(head):
                     return
                 if line and line[0] is head:

@@ -25,6 +25,7 @@ from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
 from kproducer.aio.waiting_records import WaitingRecords
 from kproducer.errors.internal_errors import MemoryNeededError, TopicNeededError
 from kproducer.runtime.clock import SystemClock
+from tests.support.interruption import interrupt_after
 
 SIZE, TOTAL = 1000, 3000
 TOPICS = "abc"
@@ -319,3 +320,66 @@ def test_two_threads_that_start_loops_may_drop_the_same_closed_loop() -> None:
         assert not producer._by_loop
     finally:
         producer._producer.close(0)
+
+
+NOTING = {
+    function.__code__
+    for function in (
+        WaitingRecords._pump,
+        WaitingRecords._granted,
+        WaitingRecords._try,
+        WaitingRecords._accepted,
+        WaitingRecords._forget,
+        WaitingRecords._release,
+    )
+}
+
+
+@pytest.mark.parametrize("waits_for", ["memory", "metadata"])
+def test_an_interrupt_neither_repeats_nor_forgets_a_record(waits_for: str) -> None:
+    interrupted = True
+    instructions = 0
+    while interrupted:
+        instructions += 1
+        cluster = Cluster()
+        if waits_for == "memory":
+            cluster.known = {"a"}
+        loop = asyncio.new_event_loop()
+        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)] if waits_for == "memory" else []
+        futures: list[SendFuture] = []
+        settled: list[bool] = []
+
+        async def begin(
+            cluster: Cluster = cluster, futures: list[SendFuture] = futures, settled: list[bool] = settled
+        ) -> None:
+            sends = Sends(cluster)
+            futures += [sends.send("a") for _ in range(3)]
+            waits = asyncio.ensure_future(sends.waiting.until_accepted())
+            waits.add_done_callback(lambda done: settled.append(done.result()))
+            await asyncio.sleep(0)
+
+        loop.run_until_complete(begin())
+        for buffer in held:
+            cluster.pool.deallocate(buffer)
+        if waits_for == "metadata":
+            cluster.learn("a")
+
+        async def end_of(futures: list[SendFuture] = futures) -> None:
+            await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 30)
+
+        end = loop.create_task(end_of())
+        finish = partial(loop.run_until_complete, end)
+        interrupted = interrupt_after(instructions, NOTING, finish, as_signals_do=True)
+        finish()
+        loop.run_until_complete(asyncio.sleep(0))
+        numbers = [number for _, number in cluster.accepted]
+        assert sorted(set(numbers)) == numbers, f"sent twice at instruction {instructions}"
+        outcomes = [future.exception() or future.result() for future in futures]
+        assert [each for each in outcomes if isinstance(each, int)] == numbers, f"at {instructions}"
+        assert settled == [True], f"at instruction {instructions}"
+        while cluster.buffers:
+            cluster.free()
+        assert cluster.pool.available_bytes == TOTAL, f"at instruction {instructions}"
+        assert cluster.listeners == []
+        loop.close()
+    assert instructions > 20
