@@ -1,9 +1,10 @@
 """WaitingRecords: the records of one event loop that cannot be accepted at once, in the order of their sends.
 
-Two things may be missing. Memory: then a record, and all later ones of this loop, wait in ``_line``; the head
-has a place among the threads that wait for memory in the same pool. Metadata: then a record waits at the gate
-of its topic (or of its partition), which holds back later records for it and no others. When the gate opens,
-its records go to their places in the line, in front of later ones.
+Three things may be missing. Memory: then a record, and all later ones of this loop, wait in ``_line``; the
+head has a place among the threads that wait for memory in the same pool. Metadata: then a record waits at the
+gate of its topic (or of its partition), which holds back later records for it and no others. The schema that
+a serializer has to look up: then a thread prepares the serializer, and the record waits at such a gate, too.
+When the gate opens, its records go to their places in the line, in front of later ones.
 
 Everything here belongs to the thread of the loop. Other threads only post wake-ups. Interceptors, serializers
 and partitioner run when it is a record's turn, once, in the context of its caller.
@@ -22,16 +23,23 @@ from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
 from kproducer.errors import (
     BufferExhaustedError,
     KafkaError,
+    KafkaTimeoutError,
     MetadataTimeoutError,
     Outcome,
     ProducerClosedError,
 )
-from kproducer.errors.internal_errors import MemoryNeededError, TopicNeededError
+from kproducer.errors.internal_errors import (
+    MemoryNeededError,
+    PreparationNeededError,
+    TopicNeededError,
+    WouldWaitError,
+)
 from kproducer.sending.topic_wait import TopicWait
 
 if TYPE_CHECKING:
     from kproducer.accumulator.buffer_pool import Grant
     from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+    from kproducer.aio.background_calls import BackgroundCalls
     from kproducer.engine.engine_lifecycle import EngineLifecycle
     from kproducer.engine.producer_engine import ProducerEngine
     from kproducer.sending.record_sender import RecordSender
@@ -56,7 +64,7 @@ class _Waiting:
         attempt: tries to send, with the topics that are held back; raises ``WouldWaitError``.
         engine: that of the last attempt.
         memory, grant, is_granted: what it needs, its place in the pool's queue, and whether to collect.
-        gate: where it waits for metadata.
+        gate: where it waits for metadata, or for a serializer.
         on_failure: what an attempt has left to do if the record is not sent.
         was_tried: its interceptors have seen it, and the transaction was checked.
         transaction: the one that was open when it began to wait.
@@ -95,25 +103,74 @@ class _Waiting:
 class _Gate:
     """The records that wait for one topic, or for one partition of it."""
 
-    def __init__(self, engine: ProducerEngine, topic: str, partition: int | None) -> None:
-        self.engine = engine
-        self.wait = TopicWait(engine, topic, partition)
-        self.fatal_count = 0
+    def __init__(self) -> None:
         self.members: deque[_Waiting] = deque()
 
-    def is_open(self) -> bool:
-        """Whether the topic is known. Otherwise an update was requested. Raises what ``await_topic`` does."""
-        if self.wait.known() is not None:
+    def opens(self) -> bool:
+        """Whether there is no more to wait for, after something has changed. Raises why its records fail."""
+        raise NotImplementedError
+
+    def timeout_error(self) -> KafkaError:
+        """The error of a record that has waited for ``max_block_ms``."""
+        raise NotImplementedError
+
+
+class _MetadataGate(_Gate):
+    """Opens when the topic, or the partition, is known. If it is not, an update is requested."""
+
+    def __init__(self, engine: ProducerEngine, topic: str, partition: int | None) -> None:
+        super().__init__()
+        self._metadata = engine.metadata
+        self._wait = TopicWait(engine, topic, partition)
+        self._fatal_count = 0
+        self._is_known()
+
+    def _is_known(self) -> bool:
+        """Raises what ``await_topic`` does."""
+        if self._wait.known() is not None:
             return True
-        self.fatal_count = self.engine.metadata.begin_wait()
+        self._fatal_count = self._metadata.begin_wait()
         return False
 
-    def is_open_now(self) -> bool:
-        """``is_open``, after the metadata has changed."""
-        if not self.engine.metadata.has_update(self.wait.version, self.fatal_count):
-            return False
-        self.wait.check_update()
-        return self.is_open()
+    def opens(self) -> bool:
+        """See ``_Gate``."""
+        if self._metadata.has_update(self._wait.version, self._fatal_count):
+            self._wait.check_update()
+            if self._is_known():
+                return True
+        return self._wait.known() is not None
+
+    def timeout_error(self) -> KafkaError:
+        """See ``_Gate``."""
+        return self._wait.timeout_error()
+
+
+class _SerializerGate(_Gate):
+    """Opens when the serializers are prepared for the topic, and when the producer is closed.
+
+    Attributes:
+        is_prepared, error: how the preparation has ended.
+    """
+
+    def __init__(self, lifecycle: EngineLifecycle, topic: str) -> None:
+        super().__init__()
+        self._lifecycle = lifecycle
+        self._topic = topic
+        self.is_prepared = False
+        self.error: BaseException | None = None
+
+    def opens(self) -> bool:
+        """See ``_Gate``."""
+        if self.error is not None:
+            raise self.error
+        return self.is_prepared or self._lifecycle.is_closed
+
+    def timeout_error(self) -> KafkaError:
+        """See ``_Gate``."""
+        return KafkaTimeoutError(
+            f"the serializer did not become ready for topic {self._topic!r} within"
+            f" max_block_ms={self._lifecycle.config.max_block_ms}"
+        )
 
 
 class WaitingRecords:
@@ -122,6 +179,7 @@ class WaitingRecords:
     Args:
         lifecycle, sender: of the producer.
         waiters: of the event loop.
+        calls: makes calls on threads.
 
     Attributes:
         count: records that wait now. While it is 0, a record may be sent past this object.
@@ -129,9 +187,12 @@ class WaitingRecords:
         look_ups: of ``AsyncKafkaProducer.partitions_for``, by topic.
     """
 
-    def __init__(self, lifecycle: EngineLifecycle, sender: RecordSender, waiters: LoopWaiters) -> None:
+    def __init__(
+        self, lifecycle: EngineLifecycle, sender: RecordSender, waiters: LoopWaiters, calls: BackgroundCalls
+    ) -> None:
         self._lifecycle = lifecycle
         self._sender = sender
+        self._calls = calls
         self.waiters = waiters
         self.loop = waiters.wakeup.loop
         self.look_ups: dict[str, asyncio.Task[list[PartitionInfo]]] = {}
@@ -148,7 +209,7 @@ class WaitingRecords:
     def accept(self, future: SendFuture, arguments: Arguments, awaits_delivery: bool) -> None:
         """Accept a record now, or as soon as that is possible. Errors are those of ``future``."""
         self._send_count += 1
-        attempt = partial(self._sender.send, *arguments, False, False, None)
+        attempt = partial(self._sender.send, *arguments, False, False, None, False)
         waiting = _Waiting(self._send_count, future, awaits_delivery, attempt)
         if not self._line and self._try(waiting):
             return
@@ -260,7 +321,12 @@ class WaitingRecords:
                 self._attempt(waiting)
         except TopicNeededError as needed:
             self._note(waiting, needed)
+            waiting.attempt = needed.resume
             self._wait_for_topic(waiting, needed)
+        except PreparationNeededError as needed:
+            self._note(waiting, needed)
+            waiting.attempt = needed.resume
+            self._wait_for_serializer(waiting, needed)
         except MemoryNeededError as needed:
             self._note(waiting, needed)
             waiting.memory = needed
@@ -305,12 +371,10 @@ class WaitingRecords:
         if waiting.was_tried or waiting.transaction is not None:
             lifecycle.check_send(waiting.transaction)
 
-    def _note(self, waiting: _Waiting, needed: TopicNeededError | MemoryNeededError) -> None:
+    def _note(self, waiting: _Waiting, needed: WouldWaitError) -> None:
         waiting.was_tried = True
         waiting.started_ms = waiting.started_ms or self._lifecycle.clock.monotonic_ms()
         waiting.on_failure += needed.on_failure
-        if isinstance(needed, TopicNeededError):
-            waiting.attempt = needed.resume
 
     def _accepted(self, waiting: _Waiting, record: FutureRecordMetadata) -> None:
         """Tell the caller. An interrupted call may be repeated."""
@@ -372,7 +436,7 @@ class WaitingRecords:
             self._granted(waiting)  # in the last moment
             return
         if gate is not None:
-            error = gate.wait.timeout_error()
+            error = gate.timeout_error()
         elif waiting.grant is not None and engine is not None:
             grant, waiting.grant = waiting.grant, None
             try:
@@ -452,7 +516,7 @@ class WaitingRecords:
         waiting.is_granted = True
         self._pump()
 
-    # -- metadata --------------------------------------------------------------------------------------
+    # -- gates -----------------------------------------------------------------------------------------
 
     def _wait_for_topic(self, waiting: _Waiting, needed: TopicNeededError) -> None:
         engine, topic = waiting.engine, needed.topic
@@ -469,18 +533,48 @@ class WaitingRecords:
             gate = self._gates.get(key)
             if gate is None:
                 self._listen_to(engine)
-                gate = _Gate(engine, topic, needed.partition if key is not topic else None)
-                gate.is_open()
+                gate = _MetadataGate(engine, topic, needed.partition if key is not topic else None)
                 self._gates[key] = gate
         except BaseException as error:
             self._fail(waiting, error)
             return
-        gate.members.append(waiting)
-        waiting.gate = gate
-        self._keep(waiting)
+        self._keep_at(gate, waiting)
         # It may have become known, or the producer closed, before anybody listened.
         if gate.members[0] is waiting:
             self.waiters.wakeup.post(self._metadata_changed)
+
+    def _wait_for_serializer(self, waiting: _Waiting, needed: PreparationNeededError) -> None:
+        """A thread prepares the serializers. If its result is no longer wanted, it stays with them."""
+        topic = needed.topic
+        gate = self._gates[topic] = _SerializerGate(self._lifecycle, topic)
+        self._listen_to(waiting.engine)  # for the close
+        self._keep_at(gate, waiting)
+        assert waiting.context is not None
+        run = waiting.context.copy().run
+
+        def prepare() -> None:
+            error: BaseException | None = None
+            try:
+                run(needed.prepare)
+            except BaseException as failure:
+                error = failure
+            self.waiters.wakeup.post(partial(self._prepared, topic, gate, error))
+
+        try:
+            self._calls.begin(prepare)
+        except BaseException as error:  # no thread can be started
+            self._close_gate(topic, gate, error)
+
+    def _keep_at(self, gate: _Gate, waiting: _Waiting) -> None:
+        gate.members.append(waiting)
+        waiting.gate = gate
+        self._keep(waiting)
+
+    def _prepared(self, topic: str, gate: _SerializerGate, error: BaseException | None) -> None:
+        gate.is_prepared, gate.error = True, error
+        if self._gates.get(topic) is gate:
+            self._look_at(topic, gate)
+            self._pump()
 
     def _listen_to(self, engine: ProducerEngine | None) -> None:
         before, self._engine_listened_to = self._engine_listened_to, engine
@@ -497,15 +591,19 @@ class WaitingRecords:
 
     def _metadata_changed(self) -> None:
         for key, gate in list(self._gates.items()):
-            try:
-                if not (gate.is_open_now() or gate.wait.known() is not None):
-                    continue
-            except BaseException as error:
-                self._close_gate(key, gate, error)
-                continue
-            self._gates.pop(key, None)
-            self._put_in_line([each for each in gate.members if not each.future.done()])
+            self._look_at(key, gate)
         self._pump()
+
+    def _look_at(self, key: object, gate: _Gate) -> None:
+        """Let the records of a gate go on, or fail, if it is time."""
+        try:
+            if not gate.opens():
+                return
+        except BaseException as error:
+            self._close_gate(key, gate, error)
+            return
+        self._gates.pop(key, None)
+        self._put_in_line([each for each in gate.members if not each.future.done()])
 
     def _put_in_line(self, released: list[_Waiting]) -> None:
         """In the order of the sends, but not in front of a head that has asked for memory."""

@@ -7,14 +7,14 @@ sockets and no requests. Source: Kafka class ``KafkaProducer`` (doSend).
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
-from kproducer.errors.internal_errors import TopicNeededError, WouldWaitError
+from kproducer.errors.internal_errors import PreparationNeededError, TopicNeededError, WouldWaitError
 from kproducer.kernel import IMPLEMENTATION, FastSend, partition_for_key, record_size_upper_bound
 from kproducer.runtime.arguments import (
     check_callback,
@@ -32,6 +32,8 @@ from kproducer.sending.partitioners import (
 )
 from kproducer.sending.topic_wait import await_topic
 from kproducer.serializers import (
+    PreparableSerializer,
+    Preparation,
     TopicSerializer,
     serialize_function,
     serializer_for_field,
@@ -81,6 +83,12 @@ class RecordSender:
         value_serializer = serializer_for_field("value", config.value_serializer)
         self.key_bytes = serialize_function("key", key_serializer)
         self.value_bytes = serialize_function("value", value_serializer)
+        #: Of the key and of the value; ``None``: the serializer does not block.
+        self._preparations: list[Preparation | None] = [
+            Preparation(role, each) if isinstance(each, PreparableSerializer) else None
+            for role, each in (("key", key_serializer), ("value", value_serializer))
+        ]
+        self._may_need_preparation = self._preparations != [None, None]
         #: Code object of the last accepted callback. Any thread; a lost update costs another check.
         self._accepted_code: Any = None
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
@@ -119,6 +127,7 @@ class RecordSender:
         is_serialized: bool = False,
         is_checked: bool = False,
         transaction: OpenTransaction | None = None,
+        is_prepared: bool = False,
         held_topics: Container[object] | None = None,
     ) -> FutureRecordMetadata:
         """See ``KafkaProducer.send``. One function, because with the pure kernel every record takes it.
@@ -128,6 +137,7 @@ class RecordSender:
             is_serialized: key and value have been through the serializers; interceptors have seen the record.
             is_checked: the transaction was checked, and the interceptors were called.
             transaction: the one to which the record belongs; ``None``: the producer has none.
+            is_prepared: the serializers were prepared for this record.
             held_topics: ``None``: the call may wait. Otherwise it does not wait, and these topics and (topic,
                 partition) pairs count as unknown, because earlier records wait for them.
 
@@ -178,7 +188,14 @@ class RecordSender:
                     or (topic, partition) in held_topics
                 ):
                     rest = (topic, value, key, headers, partition, timestamp_ms, on_delivery, is_serialized)
-                    raise TopicNeededError(topic, partition, partial(self.send, *rest, True, transaction))
+                    resume = partial(self.send, *rest, True, transaction, is_prepared)
+                    raise TopicNeededError(topic, partition, resume)
+            if self._may_need_preparation and held_topics is not None and not is_prepared:
+                prepare = self._needed_preparation(topic, key, value)
+                if prepare is not None:
+                    rest = (topic, value, key, headers, partition, timestamp_ms, on_delivery, is_serialized)
+                    resume = partial(self.send, *rest, True, transaction, True)
+                    raise PreparationNeededError(topic, prepare, resume)
 
             if headers is not None:
                 headers = encode_headers(topic, headers)
@@ -245,6 +262,22 @@ class RecordSender:
                 error.outcome = Outcome.NOT_SENT
             raise
 
+    def _needed_preparation(self, topic: str, key: Any, value: Any) -> Callable[[], None] | None:
+        """What prepares the serializers for a record; ``None``: they would not block."""
+        needed: list[Preparation] = [
+            each
+            for each, datum in zip(self._preparations, (key, value), strict=True)
+            if each is not None and datum is not None and not each.is_prepared(topic)
+        ]
+        if not needed:
+            return None
+
+        def prepare() -> None:
+            for each in needed:
+                each.prepare(topic)
+
+        return prepare
+
     def send_serialized(
         self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
     ) -> FutureRecordMetadata:
@@ -267,7 +300,7 @@ class RecordSender:
         try:
             if self._intercepts and not is_serialized:
                 return self._send_intercepted(record, on_delivery, transaction, held_topics)
-            return self.send(*record, on_delivery, is_serialized, True, transaction, held_topics)
+            return self.send(*record, on_delivery, is_serialized, True, transaction, False, held_topics)
         except WouldWaitError as wait:
             wait.on_failure.append(partial(self.note_refusal, transaction=transaction))
             raise
@@ -310,7 +343,7 @@ class RecordSender:
             interceptors.on_acknowledgement(metadata, error)  # type: ignore[arg-type]  # see the callers
 
         try:
-            return self.send(*record, acknowledge, False, True, transaction, held_topics)
+            return self.send(*record, acknowledge, False, True, transaction, False, held_topics)
         except WouldWaitError as wait:
             wait.on_failure.append(refuse)
             raise

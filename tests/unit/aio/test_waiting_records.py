@@ -22,6 +22,7 @@ from kproducer import (
 )
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords
 from kproducer.errors.internal_errors import MemoryNeededError, TopicNeededError
 from kproducer.runtime.clock import SystemClock
@@ -45,6 +46,7 @@ class Cluster:
         self.config = SimpleNamespace(max_block_ms=max_block_ms)
         self.clock = SystemClock()
         self.transaction_lifecycle = None
+        self.is_closed = False
         # The engine, its parts, and the lifecycle, in one.
         self.metadata = self.accumulator = self.sender = self.last_engine = self
         self.snapshot = SimpleNamespace(
@@ -119,7 +121,7 @@ class Sends:
     def __init__(self, cluster: Cluster) -> None:
         loop = asyncio.get_running_loop()
         self.cluster = cluster
-        self.waiting = WaitingRecords(cluster, cluster, LoopWaiters(loop))  # type: ignore[arg-type]
+        self.waiting = WaitingRecords(cluster, cluster, LoopWaiters(loop), BackgroundCalls("call"))  # type: ignore[arg-type]
         self.futures: list[SendFuture] = []
         self.topics: list[str] = []
 
