@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.accumulator.loop_waiters import CancelledSend, SendFuture, waiters_of
-from kproducer.accumulator.record_accumulator import flush_result
 from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords
 from kproducer.bulk.send_many_result import SendManyResult
@@ -300,14 +299,11 @@ class AsyncKafkaProducer:
         # The batches that were begun meanwhile must not linger either.
         engine.sender.wakeup()
         waiters = waiters_of(loop)
-        batches = engine.accumulator.batches_to_flush()
-        results = [batch.result for batch in batches]
-        for result in results:
+        pending = engine.accumulator.pending_records()
+        for result in pending:
             await waiters.result_done(result)
-            if result.parts is not None:
-                results.extend(result.parts[1])
         await waiters.caught_up()
-        return flush_result(batches, results)
+        return pending.outcome()
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, by number; waits for metadata up to ``max_block_ms``.
