@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
@@ -57,47 +58,62 @@ Arguments = tuple[Any, Any, Any, Any, Any, Any, Any]
 class _Waiting:
     """One record that was not accepted yet.
 
+    The garbage collector stops the loop to walk the objects of all records that wait, so a record has few.
+
     Attributes:
+        owner: of this loop.
         number: grows with each send.
         future: the caller's.
+        arguments: the caller's, for the first attempt; ``None`` once there is ``resume``.
         awaits_delivery: it is completed when the record is delivered, and not when it is accepted.
-        attempt: tries to send, with the topics that are held back; raises ``WouldWaitError``.
+        resume: continues the send, with the topics that are held back; raises ``WouldWaitError``.
         engine: that of the last attempt.
         memory, grant, is_granted: what it needs, its place in the pool's queue, and whether to collect.
         gate: where it waits for metadata, or for a serializer.
         on_failure: what an attempt has left to do if the record is not sent.
+        on_settled: called when it waits no more.
         was_tried: its interceptors have seen it, and the transaction was checked.
         transaction: the one that was open when it began to wait.
         accepted: the record's own future, as soon as it was accepted.
     """
 
     __slots__ = (
-        "accepted", "attempt", "awaits_delivery", "context", "engine", "future", "gate", "grant",
-        "is_granted", "memory", "number", "on_failure", "on_settled", "started_ms", "timer",
-        "transaction", "was_tried",
+        "accepted", "arguments", "awaits_delivery", "context", "engine", "future", "gate", "grant",
+        "is_granted", "is_kept", "memory", "number", "on_failure", "on_settled", "owner", "resume",
+        "started_ms", "transaction", "was_tried",
     )  # fmt: skip
 
     def __init__(
-        self, number: int, future: SendFuture, awaits_delivery: bool, attempt: Callable[..., Any]
+        self,
+        owner: WaitingRecords,
+        number: int,
+        future: SendFuture,
+        arguments: Arguments,
+        awaits_delivery: bool,
     ) -> None:
+        self.owner = owner
         self.number = number
         self.future = future
+        self.arguments: Arguments | None = arguments
         self.awaits_delivery = awaits_delivery
-        self.attempt = attempt
+        self.resume: Callable[..., Any] | None = None
         self.context: contextvars.Context | None = None
         self.engine: ProducerEngine | None = None
         self.memory: MemoryNeededError | None = None
         self.grant: Grant | None = None
         self.is_granted = False
+        self.is_kept = False
         self.gate: _Gate | None = None
-        self.on_failure: list[Callable[[BaseException], object]] = []
-        #: Called when it waits no more.
-        self.on_settled: list[Callable[[_Waiting], object]] = []
+        self.on_failure: Sequence[Callable[[BaseException], object]] = ()
+        self.on_settled: Sequence[Callable[[_Waiting], object]] = ()
         self.was_tried = False
         self.started_ms = 0
-        self.timer: asyncio.TimerHandle | None = None
         self.transaction: OpenTransaction | None = None
-        self.accepted: list[FutureRecordMetadata] = []
+        self.accepted: Sequence[FutureRecordMetadata] = ()
+
+    def __call__(self, error: KafkaError | None = None) -> None:
+        """Give the record up: see ``SendFuture.on_withdraw``."""
+        self.owner._withdraw(self, error)
 
 
 class _Gate:
@@ -198,6 +214,9 @@ class WaitingRecords:
         self.look_ups: dict[str, asyncio.Task[list[PartitionInfo]]] = {}
         self.count = 0
         self._send_count = 0
+        #: All that wait, in the order in which their time ends. ``_timer`` looks at the first one.
+        self._kept: OrderedDict[_Waiting, None] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
         #: May contain records whose future is done: they are skipped.
         self._line: deque[_Waiting] = deque()
         self._gates: dict[object, _Gate] = {}
@@ -209,8 +228,8 @@ class WaitingRecords:
     def accept(self, future: SendFuture, arguments: Arguments, awaits_delivery: bool) -> None:
         """Accept a record now, or as soon as that is possible. Errors are those of ``future``."""
         self._send_count += 1
-        attempt = partial(self._sender.send, *arguments, False, False, None, False)
-        waiting = _Waiting(self._send_count, future, awaits_delivery, attempt)
+        future.record = future.on_withdraw = None
+        waiting = _Waiting(self, self._send_count, future, arguments, awaits_delivery)
         if not self._line and self._try(waiting):
             return
         waiting.started_ms = waiting.started_ms or self._lifecycle.clock.monotonic_ms()
@@ -223,7 +242,7 @@ class WaitingRecords:
         return [each.future for each in self._all() if not each.future.done()]
 
     def _all(self) -> list[_Waiting]:
-        return [*self._line, *(each for gate in self._gates.values() for each in gate.members)]
+        return list(self._kept)
 
     async def until_accepted(self) -> bool:
         """Wait until every record that waits now is accepted or has failed. ``False``: none has waited."""
@@ -238,7 +257,7 @@ class WaitingRecords:
                 all_settled.set_result(None)
 
         for waiting in list(left):
-            waiting.on_settled.append(settled)
+            waiting.on_settled = (*waiting.on_settled, settled)
         await all_settled
         return True
 
@@ -268,6 +287,7 @@ class WaitingRecords:
                 lost = ProducerClosedError("the event loop was closed before the record was accepted")
                 self._note_failure(waiting, lost.with_outcome(Outcome.NOT_SENT))
         self.count = 0
+        self._kept.clear()
         self._line.clear()
         self._gates.clear()
         self._listen_to(None)
@@ -276,33 +296,37 @@ class WaitingRecords:
 
     def _keep(self, waiting: _Waiting) -> None:
         """The record begins to wait."""
-        if waiting.timer is not None:
+        if waiting.is_kept:
             return
-        waiting.context = contextvars.copy_context()
+        if self._sender.runs_application_code:
+            waiting.context = contextvars.copy_context()
         engine = waiting.engine or self._lifecycle.last_engine
         if engine is not None and engine.transaction_lifecycle is not None:
             waiting.transaction = engine.transaction_lifecycle.transaction
-        left_ms = (
-            waiting.started_ms + self._lifecycle.config.max_block_ms - self._lifecycle.clock.monotonic_ms()
-        )
-        waiting.timer = self.loop.call_later(max(left_ms, 0) / 1000, self._expire, waiting)
-        waiting.future.on_withdraw = partial(self._withdraw, waiting)
+        self._kept[waiting] = None
+        if self._timer is None:
+            self._set_timer()
+        waiting.future.on_withdraw = waiting
+        waiting.is_kept = True
         self.count += 1
 
     def _forget(self, waiting: _Waiting) -> None:
         """The record waits no more. An interrupted call may be repeated."""
-        timer, gate = waiting.timer, waiting.gate
-        if timer is not None:
-            timer.cancel()
+        gate = waiting.gate
+        if waiting.is_kept:
+            self._kept.pop(waiting, None)
             waiting.future.on_withdraw = None
             self._release(waiting)
-            waiting.timer = None
+            waiting.is_kept = False
             self.count -= 1
         if gate is not None:
             waiting.gate = None
             while gate.members and gate.members[0].future.done():
                 gate.members.popleft()
         if not self.count:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             self._line.clear()
             self._gates.clear()
             self._listen_to(None)
@@ -321,11 +345,11 @@ class WaitingRecords:
                 self._attempt(waiting)
         except TopicNeededError as needed:
             self._note(waiting, needed)
-            waiting.attempt = needed.resume
+            waiting.resume, waiting.arguments = needed.resume, None
             self._wait_for_topic(waiting, needed)
         except PreparationNeededError as needed:
             self._note(waiting, needed)
-            waiting.attempt = needed.resume
+            waiting.resume, waiting.arguments = needed.resume, None
             self._wait_for_serializer(waiting, needed)
         except MemoryNeededError as needed:
             self._note(waiting, needed)
@@ -352,19 +376,26 @@ class WaitingRecords:
         acceptance and its note in ``accepted``, after which the record is not sent again.
         """
         engine = waiting.engine = self._lifecycle.running_engine()
-        if waiting.timer is not None and engine.transaction_lifecycle is not None:
+        if waiting.is_kept and engine.transaction_lifecycle is not None:
             self._check_transaction(waiting, engine.transaction_lifecycle)
+        accepted: list[FutureRecordMetadata] = []
+        waiting.accepted = accepted
         if waiting.memory is not None and waiting.grant is not None:
             resumed: list[tuple[FutureRecordMetadata, bool]] = []
             buffer = map(engine.pool.collect, (waiting.grant,))
             resumed += map(engine.accumulator.resume, (waiting.memory,), buffer)
-            waiting.accepted += resumed[0][:1]
+            accepted += resumed[0][:1]
             if resumed[0][1]:
                 engine.sender.wakeup()
-        elif waiting.context is not None:
-            waiting.accepted += map(waiting.context.run, (waiting.attempt,), (self._gates,))
+            return
+        attempt = waiting.resume
+        if attempt is None:
+            assert waiting.arguments is not None
+            attempt = partial(self._sender.send, *waiting.arguments, False, False, None, False)
+        if waiting.context is not None:
+            accepted += map(waiting.context.run, (attempt,), (self._gates,))
         else:
-            waiting.accepted += map(waiting.attempt, (self._gates,))
+            accepted += map(attempt, (self._gates,))
 
     def _check_transaction(self, waiting: _Waiting, lifecycle: TransactionLifecycle) -> None:
         """A record that has waited belongs to the transaction in which it was sent, or to none."""
@@ -373,8 +404,9 @@ class WaitingRecords:
 
     def _note(self, waiting: _Waiting, needed: WouldWaitError) -> None:
         waiting.was_tried = True
+        waiting.accepted = ()
         waiting.started_ms = waiting.started_ms or self._lifecycle.clock.monotonic_ms()
-        waiting.on_failure += needed.on_failure
+        waiting.on_failure = (*waiting.on_failure, *needed.on_failure)
 
     def _accepted(self, waiting: _Waiting, record: FutureRecordMetadata) -> None:
         """Tell the caller. An interrupted call may be repeated."""
@@ -396,7 +428,7 @@ class WaitingRecords:
             self._accepted(waiting, waiting.accepted[0])
             return
         future = waiting.future
-        waits = waiting.timer is not None
+        waits = waiting.is_kept
         if isinstance(error, KafkaError) and error.outcome is None:
             error.outcome = Outcome.NOT_SENT
         if not future.done():
@@ -407,7 +439,7 @@ class WaitingRecords:
 
     def _note_failure(self, waiting: _Waiting, error: BaseException) -> None:
         """A transaction must not be committed without the record, unless it has ended already."""
-        on_failure, waiting.on_failure = waiting.on_failure, []
+        on_failure, waiting.on_failure = waiting.on_failure, ()
         if not waiting.was_tried:
             on_failure = [partial(self._sender.note_refusal, transaction=waiting.transaction)]
         for note in on_failure:
@@ -421,11 +453,33 @@ class WaitingRecords:
             was_cancelled = KafkaError("the send was cancelled before the record was accepted")
             waiting.future.on_withdraw = None
             waiting.future = SendFuture(loop=self.loop)
+            waiting.future.record = waiting.future.on_withdraw = None
             self._fail(waiting, was_cancelled.with_outcome(Outcome.NOT_SENT))
             waiting.future.exception()  # so that asyncio does not report it as never retrieved
         else:
             self._fail(waiting, error)
         self._pump_soon()
+
+    def _set_timer(self) -> None:
+        """Look again when the time of the first one is over."""
+        first = next(iter(self._kept))
+        left_ms = self._end_ms(first) - self._lifecycle.clock.monotonic_ms()
+        # At least a little later: one whose memory has come in the last moment may still be there.
+        self._timer = self.loop.call_later(max(left_ms, 1) / 1000, self._expire_some)
+
+    def _end_ms(self, waiting: _Waiting) -> int:
+        return waiting.started_ms + self._lifecycle.config.max_block_ms
+
+    def _expire_some(self) -> None:
+        self._timer = None
+        now_ms = self._lifecycle.clock.monotonic_ms()
+        try:
+            for waiting in list(takewhile(lambda each: self._end_ms(each) <= now_ms, self._kept)):
+                if waiting.is_kept:
+                    self._expire(waiting)
+        finally:
+            if self._kept and self._timer is None:
+                self._set_timer()
 
     def _expire(self, waiting: _Waiting) -> None:
         """``max_block_ms`` has passed."""

@@ -60,6 +60,7 @@ class RecordSender:
         has_fast_path: the kernel may write records; ``False``: every record needs all of ``send``, because of
             interceptors, a partitioner of the application, or serializers that look at more than their datum.
         serializes_key, serializes_value: a serializer is configured.
+        runs_application_code: ``send`` may call interceptors, serializers or the application's partitioner.
         key_bytes, value_bytes: from (topic, headers, key or value) to bytes.
         small_size: key, value and headers that together are not larger need no exact check of their size.
         interceptors: as given.
@@ -102,6 +103,12 @@ class RecordSender:
         # The default partitioners are applied without a call.
         self.ignores_keys = self._partitioner is uniform_sticky_partitioner
         self.uses_default_partitioner = self.ignores_keys or self._partitioner is default_partitioner
+        self.runs_application_code = (
+            self._intercepts
+            or self.serializes_key
+            or self.serializes_value
+            or not self.uses_default_partitioner
+        )
         uses_fast_send = self.uses_default_partitioner and not self._intercepts
         needs_topics = any(
             isinstance(each, TopicSerializer) for each in (config.key_serializer, config.value_serializer)

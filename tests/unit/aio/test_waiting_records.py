@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -46,7 +47,7 @@ class Cluster:
         self.config = SimpleNamespace(max_block_ms=max_block_ms)
         self.clock = SystemClock()
         self.transaction_lifecycle = None
-        self.is_closed = False
+        self.is_closed = self.runs_application_code = False
         # The engine, its parts, and the lifecycle, in one.
         self.metadata = self.accumulator = self.sender = self.last_engine = self
         self.snapshot = SimpleNamespace(
@@ -385,3 +386,26 @@ def test_an_interrupt_neither_repeats_nor_forgets_a_record(waits_for: str) -> No
         assert cluster.listeners == []
         loop.close()
     assert instructions > 20
+
+
+def test_a_record_that_waits_has_few_objects_for_the_garbage_collector() -> None:
+    """Their number decides how long a collection stops the loop while thousands of records wait."""
+
+    async def main() -> None:
+        cluster = Cluster()
+        cluster.known = {"a"}
+        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+        sends = Sends(cluster)
+        sends.send("a")
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(1000):
+            sends.send("a")
+        # The future, the record, and its arguments.
+        assert (len(gc.get_objects()) - before) / 1000 < 3.5
+        for future in sends.futures:
+            future.cancel()
+        for buffer in held:
+            cluster.pool.deallocate(buffer)
+
+    asyncio.run(main())
