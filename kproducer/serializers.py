@@ -322,6 +322,11 @@ class Preparation:
             raise _failure(f"the {self._role}", topic, error) from error
 
 
+def preparation_of(role: str, serializer: object) -> Preparation | None:
+    """The ``Preparation`` of a serializer; ``None``: it never blocks."""
+    return Preparation(role, serializer) if isinstance(serializer, PreparableSerializer) else None
+
+
 def _failure(what: str, topic: str, error: Exception) -> KafkaError:
     text = (
         f"cannot serialize {what} for topic {topic!r}: "

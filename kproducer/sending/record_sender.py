@@ -32,9 +32,9 @@ from kproducer.sending.partitioners import (
 )
 from kproducer.sending.topic_wait import await_topic
 from kproducer.serializers import (
-    PreparableSerializer,
     Preparation,
     TopicSerializer,
+    preparation_of,
     serialize_function,
     serializer_for_field,
 )
@@ -85,11 +85,11 @@ class RecordSender:
         self.key_bytes = serialize_function("key", key_serializer)
         self.value_bytes = serialize_function("value", value_serializer)
         #: Of the key and of the value; ``None``: the serializer does not block.
-        self._preparations: list[Preparation | None] = [
-            Preparation(role, each) if isinstance(each, PreparableSerializer) else None
-            for role, each in (("key", key_serializer), ("value", value_serializer))
-        ]
-        self._may_need_preparation = self._preparations != [None, None]
+        self._preparations = (
+            preparation_of("key", key_serializer),
+            preparation_of("value", value_serializer),
+        )
+        self._may_need_preparation = self._preparations != (None, None)
         #: Code object of the last accepted callback. Any thread; a lost update costs another check.
         self._accepted_code: Any = None
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
@@ -271,11 +271,12 @@ class RecordSender:
 
     def _needed_preparation(self, topic: str, key: Any, value: Any) -> Callable[[], None] | None:
         """What prepares the serializers for a record; ``None``: they would not block."""
-        needed: list[Preparation] = [
-            each
-            for each, datum in zip(self._preparations, (key, value), strict=True)
-            if each is not None and datum is not None and not each.is_prepared(topic)
-        ]
+        of_key, of_value = self._preparations
+        needed: list[Preparation] = []
+        if of_key is not None and key is not None and not of_key.is_prepared(topic):
+            needed.append(of_key)
+        if of_value is not None and value is not None and not of_value.is_prepared(topic):
+            needed.append(of_value)
         if not needed:
             return None
 
