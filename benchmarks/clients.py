@@ -20,6 +20,13 @@ ASYNC_SUBMIT = "kproducer async submit"
 ASYNC_SENDS = "kproducer async, gathered sends"
 AIOKAFKA = "aiokafka"
 AIOKAFKA_SENDS = "aiokafka, gathered sends"
+KAFKA_PYTHON = "kafka-python"
+#: kproducer's adapters, and the clients whose interface they have. Measured on one row.
+ADAPTERS = {
+    "kproducer.compat.confluent_kafka, callback": REFERENCE,
+    "kproducer.compat.aiokafka": AIOKAFKA,
+    "kproducer.compat.kafka": KAFKA_PYTHON,
+}
 #: As on systems without epoll; only for the comparison in ``portable_io``.
 PORTABLE = "kproducer send, portable I/O"
 JAVA = "Java's perf tool"
@@ -112,7 +119,15 @@ CLIENTS = (
     ),
     Client(AIOKAFKA, "aiokafka", f"{_PEERS}:AiokafkaSession", colour="#6aa84f"),
     Client(AIOKAFKA_SENDS, "aiokafka", f"{_PEERS}:AiokafkaSendsSession", colour="#a4cf8e"),
-    Client("kafka-python", "kafka-python", f"{_PEERS}:KafkaPythonSession"),
+    Client(KAFKA_PYTHON, "kafka-python", f"{_PEERS}:KafkaPythonSession"),
+    *(
+        Client(name, "kproducer", f"{_PEERS}:{session}", NATIVE, colour="#c9b458")
+        for name, session in zip(
+            ADAPTERS,
+            ("ConfluentAdapterSession", "AiokafkaAdapterSession", "KafkaPythonAdapterSession"),
+            strict=True,
+        )
+    ),
 )
 #: The clients of the groups of rows other than "throughput", which has all.
 CLIENTS_OF_GROUP = {

@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any
 
 from benchmarks.sessions import FLUSH_SECONDS, GATHERED_SENDS, Target, chunks
@@ -57,9 +58,10 @@ def polling(producer: Any) -> Iterator[None]:
 class ConfluentSession:
     """``produce()`` without a callback: no results of single records; the log end offsets give the count."""
 
-    def __init__(self, target: Target) -> None:
-        from confluent_kafka import Producer
+    #: Where the client is; that of an adapter has the same interface.
+    module = "confluent_kafka"
 
+    def __init__(self, target: Target) -> None:
         family = target.workload.settings
         settings: dict[str, Any] = librdkafka_security(target.security)
         if family.batch_bytes is not None:
@@ -68,7 +70,7 @@ class ConfluentSession:
             settings["queue.buffering.max.kbytes"] = family.buffer_bytes // 1024
             settings["queue.buffering.max.messages"] = 1_000_000
         self.topic = target.topic
-        self.producer = Producer(
+        self.producer = import_module(self.module).Producer(
             {
                 "bootstrap.servers": target.bootstrap_servers,
                 "acks": "all",
@@ -183,11 +185,12 @@ class ConfluentBatchSession(ConfluentSession):
 class KafkaPythonSession:
     """``send()`` of kafka-python: the future of each record is kept and read at the end."""
 
+    module = "kafka"
+
     def __init__(self, target: Target) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            from kafka import KafkaProducer
-
+            client = import_module(self.module)
         family = target.workload.settings
         settings: dict[str, Any] = {}
         if family.batch_bytes is not None:
@@ -198,7 +201,7 @@ class KafkaPythonSession:
             settings["api_version"] = (2, 3)
         codec = target.workload.codec
         self.topic = target.topic
-        self.producer = KafkaProducer(
+        self.producer = client.KafkaProducer(
             bootstrap_servers=target.bootstrap_servers,
             acks="all",
             enable_idempotence=False,
@@ -226,19 +229,19 @@ class KafkaPythonSession:
 class AiokafkaSession:
     """``send()`` of aiokafka: each future is kept until ``flush`` returns, and then read."""
 
+    module = "aiokafka"
+
     def __init__(self, target: Target) -> None:
         self._loop = asyncio.new_event_loop()
         self._target = target
         self._producer = self._loop.run_until_complete(self._start())
 
     async def _start(self) -> Any:
-        from aiokafka import AIOKafkaProducer
-
         workload = self._target.workload
         settings: dict[str, Any] = {}
         if workload.settings.batch_bytes is not None:
             settings["max_batch_size"] = workload.settings.batch_bytes
-        producer = AIOKafkaProducer(
+        producer = import_module(self.module).AIOKafkaProducer(
             bootstrap_servers=self._target.bootstrap_servers,
             acks="all",
             enable_idempotence=False,
@@ -281,3 +284,24 @@ class AiokafkaSendsSession(AiokafkaSession):
             results = await asyncio.gather(*[send(topic, value, key) for key, value in some])
             acknowledged += sum(result.offset >= 0 for result in results)
         return acknowledged
+
+
+# -- kproducer's adapters, used as the clients that they stand for ------------------------------------------
+
+
+class ConfluentAdapterSession(ConfluentCallbackSession):
+    """``kproducer.compat.confluent_kafka``."""
+
+    module = "kproducer.compat.confluent_kafka"
+
+
+class KafkaPythonAdapterSession(KafkaPythonSession):
+    """``kproducer.compat.kafka``."""
+
+    module = "kproducer.compat.kafka"
+
+
+class AiokafkaAdapterSession(AiokafkaSession):
+    """``kproducer.compat.aiokafka``."""
+
+    module = "kproducer.compat.aiokafka"

@@ -75,6 +75,7 @@ def _all_tables(results: dict[str, Any]) -> list[Table]:
     return [
         *tables.throughput_tables(results),
         tables.target_table(results),
+        tables.adapters_table(results),
         tables.ceiling_table(results),
         tables.low_rate_table(results),
         tables.growth_table(results),
@@ -130,6 +131,7 @@ def sections(results: dict[str, Any]) -> dict[str, str]:
         "facts": "\n".join(f"* {line}" for line in [*facts_of(results), *results["failures"]]),
         "summary": "\n\n".join(summaries),
         "comparison": _comparison(results),
+        "adapters": tables.as_markdown(tables.adapters_table(results)),
         "ratios": tables.as_markdown(tables.target_table(results)),
         "ceiling": tables.as_markdown(tables.ceiling_table(results)),
         "low-rate": "\n\n".join(low_rate),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from benchmarks import idempotence, import_time
-from benchmarks.clients import REFERENCE
+from benchmarks.clients import ADAPTERS, REFERENCE
 from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, partition_rows, rows_of
 from benchmarks.goals import goals_of
 
@@ -100,6 +100,32 @@ def target_table(results: dict[str, Any]) -> Table:
             )
     header = ("what", "CPU µs/record", "records/s, ratio (least - most)", "CPU, ratio (least - most)")
     return Table(f"ratios to {REFERENCE}, of the rounds", header, cells)
+
+
+def adapters_table(results: dict[str, Any]) -> Table:
+    """Each adapter compared with the client whose interface it has, of the rounds."""
+    cells = []
+    for row in rows_of(results["runs"]):
+        for adapter, original in ADAPTERS.items():
+            speed, cpu = row.ratio(adapter, SPEED, original), row.ratio(adapter, CPU, original)
+            if speed is not None and cpu is not None:
+                cells.append(
+                    (
+                        f"{adapter}; {row.name}; {_cluster(row)}",
+                        _number(row.spread(adapter, CPU), 2),
+                        _number(row.spread(original, CPU), 2),
+                        f"{speed.median:.2f} ({speed.low:.2f} - {speed.high:.2f})",
+                        f"{cpu.median:.2f} ({cpu.low:.2f} - {cpu.high:.2f})",
+                    )
+                )
+    header = (
+        "adapter",
+        "CPU µs/record",
+        "CPU µs/record of the original",
+        "records/s, ratio (least - most)",
+        "CPU, ratio (least - most)",
+    )
+    return Table("adapters, ratios to the clients whose interface they have", header, cells)
 
 
 def low_rate_table(results: dict[str, Any]) -> Table:

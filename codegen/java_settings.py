@@ -169,6 +169,7 @@ _OTHER_MEANING: Final = {
     "enable.idempotence": "more than five requests in flight turn idempotence off; Java raises an error",
     "interceptor.classes": "objects instead of names of classes",
     "metadata.recovery.strategy": "rebootstraps only after an attempt to connect to each known broker failed",
+    "metrics.recording.level": "every level has all metrics",
     "partitioner.class": "a function, or the name of a partitioner of Java or librdkafka",
     "transaction.two.phase.commit.enable": "Java's producer accepts it and does not send it yet; here it is "
     "sent to coordinators that support it",
@@ -177,9 +178,6 @@ _OTHER_MEANING: Final = {
 #: Settings that this producer should have and does not, and what it does. Ignored once the setting exists.
 _MISSING: Final = {
     "config.providers": "values come from the program or its environment",
-    "metrics.num.samples": "the default is always used",
-    "metrics.recording.level": "metrics() has one level of detail",
-    "metrics.sample.window.ms": "the default is always used",
 }
 
 _OUR_NAMES: Final = {dotted: name for name, dotted in DOTTED_NAMES.items()}

@@ -448,6 +448,9 @@ class KafkaProducer:
     def begin_transaction(self) -> None:
         """Begin a transaction. Every record sent until it ends belongs to it.
 
+        A ``send`` that still waits on another thread when the transaction ends raises IllegalStateError: its
+        record is not part of the next transaction.
+
         Raises:
             IllegalStateError: the last transaction has not ended, or ``init_transactions`` was not called.
             AbortTransactionError: the last transaction has to be aborted first.

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from kproducer.errors import ConfigError, SchemaRegistryError, SerializationError
+from kproducer.errors import ConfigError, KafkaError, SchemaRegistryError, SerializationError
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -46,13 +46,17 @@ class FieldAwareSerializer(TopicSerializer, Protocol):
 
 @runtime_checkable
 class PreparableSerializer(Protocol):
-    """A serializer that may block with the first record of a topic, and can do that work earlier."""
+    """A serializer that may block with the first record of a topic, and can do that work earlier.
+
+    ``AsyncKafkaProducer`` calls ``prepare`` on a thread before the first record of a topic, so that the event
+    loop goes on. ``KafkaProducer`` does not call these methods.
+    """
 
     def is_prepared(self, topic: str) -> bool:
-        """Whether ``serialize`` would not block now. Does not block."""
+        """Whether ``serialize`` would not block now. Must not block; called for every record."""
 
     def prepare(self, topic: str) -> None:
-        """Do what ``serialize`` would block for. Blocks; raises as ``serialize``."""
+        """Do what ``serialize`` would block for. Raises as ``serialize``. Several threads may call it."""
 
 
 #: Accepted by ``key_serializer`` and ``value_serializer``, besides the names in ``SERIALIZER_NAMES``.
@@ -281,13 +285,7 @@ def serialize_function(role: str, serializer: Serializer | None) -> SerializeFun
             data = call(topic, headers, value)
         except Exception as error:
             # Code of the application may raise anything. KeyboardInterrupt and SystemExit pass.
-            text = (
-                f"cannot serialize the {role} ({_type_name(value)}) for topic {topic!r}: "
-                f"{error if isinstance(error, SerializationError) else repr(error)}"
-            )
-            if isinstance(error, SchemaRegistryError):
-                raise error.with_text(text) from error
-            raise SerializationError(text) from error
+            raise _failure(f"the {role} ({_type_name(value)})", topic, error) from error
         if data is None or data.__class__ is bytes:
             return data
         if isinstance(data, (bytes, bytearray, memoryview)):
@@ -298,6 +296,43 @@ def serialize_function(role: str, serializer: Serializer | None) -> SerializeFun
         )
 
     return serialize
+
+
+class Preparation:
+    """What a serializer can do before the first record of a topic.
+
+    Args:
+        role: ``key`` or ``value``, for the error's text.
+        serializer: a result of ``serializer_for_field``.
+
+    Attributes:
+        is_prepared: from a topic to whether the serializer would not block.
+    """
+
+    def __init__(self, role: str, serializer: PreparableSerializer) -> None:
+        self._role = role
+        self._serializer = serializer
+        self.is_prepared = serializer.is_prepared
+
+    def prepare(self, topic: str) -> None:
+        """Prepare the serializer. Blocks. Raises as the result of ``serialize_function``."""
+        try:
+            self._serializer.prepare(topic)
+        except Exception as error:
+            raise _failure(f"the {self._role}", topic, error) from error
+
+
+def preparation_of(role: str, serializer: object) -> Preparation | None:
+    """The ``Preparation`` of a serializer; ``None``: it never blocks."""
+    return Preparation(role, serializer) if isinstance(serializer, PreparableSerializer) else None
+
+
+def _failure(what: str, topic: str, error: Exception) -> KafkaError:
+    text = (
+        f"cannot serialize {what} for topic {topic!r}: "
+        f"{error if isinstance(error, SerializationError) else repr(error)}"
+    )
+    return error.with_text(text) if isinstance(error, SchemaRegistryError) else SerializationError(text)
 
 
 def _default_function(role: str) -> SerializeFunction:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
-from kproducer.metrics.windows import Series, Windows
+from kproducer.metrics.windows import Windows, windows_of
 from kproducer.records.batch_sizing import buffer_sizes, largest_buffer_bytes
 from kproducer.runtime.clock import Clock
 
@@ -55,6 +55,7 @@ class BufferPool:
         total_bytes: the bound (``buffer_memory``).
         largest_bytes: size of the largest buffers that are kept for reuse: those that batches grow to.
         clock: for the elapsed time in messages.
+        windows: for the metrics; ``None``: Java's defaults.
 
     Attributes:
         sizes: of the buffers that are kept, largest first.
@@ -65,15 +66,17 @@ class BufferPool:
         exhausted: waits that ended without memory; likewise.
     """
 
-    def __init__(self, total_bytes: int, largest_bytes: int, clock: Clock) -> None:
+    def __init__(
+        self, total_bytes: int, largest_bytes: int, clock: Clock, windows: Windows | None = None
+    ) -> None:
         # Fixed after construction.
         self.total_bytes = total_bytes
         self._clock = clock
         self.lock = OwnedLock()
         self.sizes = buffer_sizes(largest_bytes)[::-1]
-        self.windows = Windows(clock)
-        self.waits = Series()
-        self.exhausted = Series()
+        self.windows = windows = Windows(clock) if windows is None else windows
+        self.waits = windows.series()
+        self.exhausted = windows.series()
         # Guarded by lock.
         #: Free buffers by size; the keys are fixed, largest first.
         self._free: dict[int, list[bytearray]] = {size: [] for size in self.sizes}
@@ -90,7 +93,7 @@ class BufferPool:
     def of(cls, config: ProducerConfig, clock: Clock) -> BufferPool:
         """The pool for these settings. It keeps buffers up to the size that batches grow to."""
         largest_bytes = largest_buffer_bytes(config.batch_size, config.compression_type != "none")
-        return cls(config.buffer_memory, largest_bytes, clock)
+        return cls(config.buffer_memory, largest_bytes, clock, windows_of(config, clock))
 
     @property
     def available_bytes(self) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from kproducer.errors import KafkaError, Outcome
@@ -69,12 +70,16 @@ class SendFuture(asyncio.Future[RecordMetadata]):
 
     Attributes:
         record: the record's own future, which works in every thread and loop; ``None``: not accepted (yet).
+        on_withdraw: called if it is cancelled before the record was accepted, or with an error to fail with.
     """
 
-    record: FutureRecordMetadata | None = None
-    #: Called if it is cancelled before the record was accepted.
-    on_withdraw: Any = None
-    _steps: Generator[Any, None, RecordMetadata] | None = None
+    # A dictionary per future would be one more object for the garbage collector to walk.
+    __slots__ = ("_steps", "on_withdraw", "record")
+
+    # Set by the one who makes it: ``record`` if the record was accepted, otherwise both.
+    record: FutureRecordMetadata | None
+    on_withdraw: Callable[..., None] | None
+    _steps: Generator[Any, None, RecordMetadata]
 
     def cancel(self, msg: Any = None) -> bool:
         """Stop waiting: a record that was not accepted yet is not sent. ``False``: it is done already."""
@@ -97,24 +102,28 @@ class SendFuture(asyncio.Future[RecordMetadata]):
 
     def send(self, value: Any) -> Any:
         """For tasks: the next step of awaiting this."""
-        if self._steps is None:
-            self._steps = self.__await__()
-        return self._steps.send(value)
+        return self._awaiting().send(value)
 
     def throw(self, *error: Any) -> Any:
         """For tasks: end awaiting with an error."""
-        if self._steps is None:
-            self._steps = self.__await__()
-        return self._steps.throw(*error)
+        return self._awaiting().throw(*error)
 
     def close(self) -> None:
         """For tasks: end awaiting."""
-        if self._steps is not None:
-            self._steps.close()
+        self._awaiting().close()
+
+    def _awaiting(self) -> Generator[Any, None, RecordMetadata]:
+        try:
+            return self._steps
+        except AttributeError:
+            self._steps = self.__await__()
+            return self._steps
 
 
 class _LastWaiter(SendFuture):
     """Completed after the waiters of a batch that are there already."""
+
+    __slots__ = ()
 
     def cancel(self, msg: Any = None) -> bool:
         return asyncio.Future.cancel(self, msg)  # it is not about a record, so there is no report
@@ -172,6 +181,7 @@ class LoopWaiters:
         waiters = self._by_result.get(result)
         if waiters is not None:
             last = _LastWaiter(loop=self._loop)
+            last.record = None
             waiters.append(last)
             await last
             return
@@ -234,13 +244,19 @@ class _ThisThread(threading.local):
 
 
 _this_thread = _ThisThread()
+#: For threads that alternate between loops, and loops that move to another thread. Weak: what waits refers to
+#: its LoopWaiters, and without that another one does as well. An entry is used by one thread at a time.
+_by_loop: weakref.WeakValueDictionary[asyncio.AbstractEventLoop, LoopWaiters] = weakref.WeakValueDictionary()
 
 
 def waiters_of(loop: asyncio.AbstractEventLoop) -> LoopWaiters:
     """The waiters of the event loop that runs on this thread."""
     waiters = _this_thread.waiters
     if waiters is None or waiters.wakeup.loop is not loop:
-        waiters = _this_thread.waiters = LoopWaiters(loop)
+        waiters = _by_loop.get(loop)
+        if waiters is None:
+            waiters = _by_loop[loop] = LoopWaiters(loop)
+        _this_thread.waiters = waiters
     return waiters
 
 

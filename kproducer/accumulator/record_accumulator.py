@@ -13,7 +13,7 @@ append, abort and the release of memory share this order.
 from __future__ import annotations
 
 import random as random_module
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING, Final
 
 from kproducer.accumulator.buffer_pool import BufferPool
@@ -42,6 +42,7 @@ from kproducer.types import UNKNOWN_PARTITION, FlushResult, Headers, TopicPartit
 
 if TYPE_CHECKING:
     from kproducer.transactions.transaction_manager import TransactionManager
+    from kproducer.transactions.transaction_state import OpenTransaction
 
 _log = GuardedLogger(__name__)
 
@@ -62,11 +63,12 @@ class _Append:
         future: the record's, once a batch has taken it.
         wakes_sender: a batch was begun or became full.
         may_wait: the caller may be blocked, by a wait for memory or by the compression of a full batch.
+        transaction: the one to which the record belongs; ``None``: the producer has none.
     """
 
     __slots__ = (
         "first_bytes", "future", "has_switched", "may_wait", "now_ms", "partition", "read_ms", "record",
-        "snapshot", "spare", "to_compress", "topic_queues", "wakes_sender",
+        "snapshot", "spare", "to_compress", "topic_queues", "transaction", "wakes_sender",
     )  # fmt: skip
 
     def __init__(
@@ -77,11 +79,13 @@ class _Append:
         now_ms: int | None,
         snapshot: MetadataSnapshot,
         may_wait: bool,
+        transaction: OpenTransaction | None,
     ) -> None:
         self.topic_queues = topic_queues
         self.partition = partition
         self.record = record
         self.may_wait = may_wait
+        self.transaction = transaction
         self.now_ms = now_ms
         self.snapshot = snapshot
         self.spare: list[bytearray] = []
@@ -91,6 +95,36 @@ class _Append:
         self.to_compress: ProducerBatch | None = None
         self.future: FutureRecordMetadata | None = None
         self.wakes_sender = False
+
+
+class PendingRecords:
+    """The records that a flush waits for: those of some batches. For one thread.
+
+    An iteration gives the results of the batches; wait for each one before the next one is asked for.
+    """
+
+    def __init__(self, batches: list[ProducerBatch]) -> None:
+        self._batches = batches
+        self._results = [batch.result for batch in batches]
+
+    def __iter__(self) -> Iterator[ProduceRequestResult]:
+        for result in self._results:
+            yield result
+            if result.parts is not None:
+                # It was split: wait for the parts, too.
+                self._results.extend(result.parts[1])
+
+    def outcome(self) -> FlushResult:
+        """How many were delivered and have failed, after the iteration."""
+        # While a batch is being split, it may be found beside its parts.
+        parts = {part for result in self._results if result.parts is not None for part in result.parts[1]}
+        delivered = failed = 0
+        for batch in self._batches:
+            if batch.result not in parts:
+                failed_here = batch.result.failed_count(batch.record_count)
+                failed += failed_here
+                delivered += batch.record_count - failed_here
+        return FlushResult(delivered, failed)
 
 
 class RecordAccumulator:
@@ -184,7 +218,8 @@ class RecordAccumulator:
             ProducerClosedError: closed before or meanwhile.
             BufferExhaustedError: no memory in time.
             MemoryNeededError: no memory, and ``may_wait`` is false.
-            IllegalStateError: called by a signal handler or finalizer that has interrupted us; see OwnedLock.
+            IllegalStateError: the transaction ended meanwhile, or a signal handler or finalizer that has
+                interrupted us calls this (see OwnedLock).
         """
         topic_queues = self._topics.get(topic)
         if topic_queues is None:
@@ -217,7 +252,9 @@ class RecordAccumulator:
                     sticky.produced_bytes += RECORD_OVERHEAD_BYTES + size
                 return future, False
         record = (timestamp_ms, key, value, headers, on_delivery)
-        append = _Append(topic_queues, partition, record, now_ms, snapshot, may_wait)
+        manager = self._transaction_manager
+        transaction = None if manager is None else manager.lifecycle.transaction
+        append = _Append(topic_queues, partition, record, now_ms, snapshot, may_wait, transaction)
         return self._append_or_begin_batch(append, max_block_ms)
 
     def resume(self, needed: MemoryNeededError, buffer: bytearray) -> tuple[FutureRecordMetadata, bool]:
@@ -282,6 +319,9 @@ class RecordAccumulator:
         """
         if self.queues.is_closed:
             raise ProducerClosedError("the producer is closed")
+        if append.transaction is not None and self._transaction_manager is not None:
+            # The record may have waited for memory.
+            self._transaction_manager.lifecycle.check_send(append.transaction)
         partitioner, snapshot = append.topic_queues.partitioner, append.snapshot
         batch = queue.open_batch
         if (
@@ -546,9 +586,9 @@ class RecordAccumulator:
         """End the flush. Does nothing if it has not begun."""
         self._flushes.discard(flush)
 
-    def batches_to_flush(self) -> list[ProducerBatch]:
-        """The batches whose outcome is not known, or whose delivery callbacks have not run. Any thread."""
-        return [batch for batch in list(self._incomplete) if not batch.result.done]
+    def pending_records(self) -> PendingRecords:
+        """The records whose outcome is not known, or whose delivery callbacks have not run. Any thread."""
+        return PendingRecords([batch for batch in list(self._incomplete) if not batch.result.done])
 
     def await_completion(self, timeout_ms: float | None = None) -> FlushResult | None:
         """Wait until every record accepted before this call has been delivered or has failed.
@@ -557,18 +597,14 @@ class RecordAccumulator:
             How many of them were delivered and have failed; ``None``: not all within ``timeout_ms``.
         """
         deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
-        batches = self.batches_to_flush()
-        results = [batch.result for batch in batches]
-        for result in results:
+        pending = self.pending_records()
+        for result in pending:
             left_s = None
             if deadline_ms is not None:
                 left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
             if not result.wait(left_s):
                 return None
-            if result.parts is not None:
-                # It was split: wait for the parts, too.
-                results.extend(result.parts[1])
-        return flush_result(batches, results)
+        return pending.outcome()
 
     def abort_incomplete_batches(self, error: KafkaError) -> dict[str, int]:
         """Fail everything that is not done, after ``close``. Memory of batches in flight stays with them.
@@ -651,21 +687,3 @@ def _compression_of(config: ProducerConfig) -> Compression:
         "zstd": config.compression_zstd_level,
     }
     return Compression.of(name, levels.get(name))
-
-
-def flush_result(batches: Sequence[ProducerBatch], results: Sequence[ProduceRequestResult]) -> FlushResult:
-    """The outcome of the records of a flush.
-
-    Args:
-        batches: what ``batches_to_flush`` returned.
-        results: theirs and those of the parts of split batches; all are done.
-    """
-    # While a batch is being split, it may be found beside its parts.
-    parts = {part for result in results if result.parts is not None for part in result.parts[1]}
-    delivered = failed = 0
-    for batch in batches:
-        if batch.result not in parts:
-            failed_here = batch.result.failed_count(batch.record_count)
-            failed += failed_here
-            delivered += batch.record_count - failed_here
-    return FlushResult(delivered, failed)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.accumulator.loop_waiters import CancelledSend, SendFuture, waiters_of
-from kproducer.accumulator.record_accumulator import flush_result
 from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords
 from kproducer.bulk.send_many_result import SendManyResult
@@ -61,7 +60,8 @@ class AsyncKafkaProducer:
     with ``client_dns_lookup="resolve_canonical_bootstrap_servers_only"``. One producer serves all event loops
     of a process, also several at once or one after another, each on its own thread; records of one loop keep
     their order. Interceptors, serializers and the partitioner run on the thread of the loop, once per record;
-    ``on_delivery`` runs on the I/O thread. Fork and interpreter exit: as for ``KafkaProducer``.
+    a ``PreparableSerializer`` is prepared on another thread. ``on_delivery`` runs on the I/O thread. Fork and
+    interpreter exit: as for ``KafkaProducer``.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class AsyncKafkaProducer:
         """Send one record: ``await send(...)`` returns when it is delivered.
 
         The record is sent when ``send`` is called, in the order of the calls, and not only when the result is
-        awaited; or it then begins to wait for metadata or memory, for up to ``max_block_ms``. The result is
-        an ``asyncio.Future``, so ``asyncio.gather`` needs no task for it.
+        awaited; or it then begins to wait for metadata, memory or its serializer, for up to ``max_block_ms``.
+        The result is an ``asyncio.Future``, so ``asyncio.gather`` needs no task for it.
 
         Args:
             topic, value, key, headers, partition, timestamp_ms, on_delivery: as for ``KafkaProducer.send``.
@@ -117,6 +117,7 @@ class AsyncKafkaProducer:
         Raises:
             InvalidArgumentError, SerializationError, RecordTooLargeError, MetadataTimeoutError,
                 BufferExhaustedError, BrokerError, ProducerClosedError: not sent, as ``KafkaProducer.send``.
+            KafkaTimeoutError: not sent, because the serializer was not prepared within ``max_block_ms``.
             KafkaError: not delivered; ``error.outcome`` says what is known.
             CancelledError: the task was cancelled. ``CancelledSend.of(error)`` says whether the record may be
                 written. No report: the outcome was decided in the same moment; keep the future of ``send``
@@ -146,7 +147,7 @@ class AsyncKafkaProducer:
         timestamp_ms: int | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> FutureRecordMetadata:
-        """Accept one record: returns at once, unless metadata or memory is missing.
+        """Accept one record: returns at once, unless it has to wait as in ``send``.
 
         Args:
             topic, value, key, headers, partition, timestamp_ms, on_delivery: as for ``KafkaProducer.send``.
@@ -185,7 +186,7 @@ class AsyncKafkaProducer:
         waiting = self._by_loop.get(loop)
         if waiting is None:
             self._drop_closed_loops()
-            waiting = WaitingRecords(self._lifecycle, self._record_sender, waiters_of(loop))
+            waiting = WaitingRecords(self._lifecycle, self._record_sender, waiters_of(loop), self._calls)
             self._by_loop[loop] = waiting
         self._latest = waiting
         return waiting
@@ -299,14 +300,11 @@ class AsyncKafkaProducer:
         # The batches that were begun meanwhile must not linger either.
         engine.sender.wakeup()
         waiters = waiters_of(loop)
-        batches = engine.accumulator.batches_to_flush()
-        results = [batch.result for batch in batches]
-        for result in results:
+        pending = engine.accumulator.pending_records()
+        for result in pending:
             await waiters.result_done(result)
-            if result.parts is not None:
-                results.extend(result.parts[1])
         await waiters.caught_up()
-        return flush_result(batches, results)
+        return pending.outcome()
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, by number; waits for metadata up to ``max_block_ms``.

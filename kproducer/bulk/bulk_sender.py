@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kproducer.bulk.send_many_result import SendManyResult
     from kproducer.engine.producer_engine import ProducerEngine
     from kproducer.sending.record_sender import RecordSender
+    from kproducer.transactions.transaction_state import OpenTransaction
 
 #: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
 SendFunction = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
@@ -36,9 +37,6 @@ class BulkSender:
 
     Attributes:
         engine, records, send: as given.
-        fast_slots_of: the ``TopicSlots`` of a topic; ``None`` while its records have to take the general
-            path.
-        transaction_lifecycle: ``None``: the producer is not transactional.
         may_change_topics: there are interceptors that may send records to other topics.
     """
 
@@ -48,8 +46,10 @@ class BulkSender:
         self.engine = engine
         self.records = records
         self.send = send
-        self.fast_slots_of = fast_send.slots_of
-        self.transaction_lifecycle = engine.transaction_lifecycle
+        self._fast_send = fast_send
+        self._transaction_lifecycle = engine.transaction_lifecycle
+        #: The one to which the records of a call belong; ``None``: the producer has none, or those of a sink.
+        self._transaction: OpenTransaction | None = None
         self.may_change_topics = records.interceptors.has_send_hooks
 
     # -- the calls -------------------------------------------------------------------------------------
@@ -92,9 +92,9 @@ class BulkSender:
 
     def _in_transaction(self, run: Callable[[], SendManyResult]) -> SendManyResult:
         """Run a call. In a transaction, refused records prevent the commit, as with ``send``."""
-        if self.transaction_lifecycle is None:
+        if self._transaction_lifecycle is None:
             return run()
-        self.transaction_lifecycle.check_send()
+        self._transaction = self._transaction_lifecycle.check_send()
         try:
             result = run()
         except BaseException as error:
@@ -106,6 +106,23 @@ class BulkSender:
         return result
 
     # -- what the calls ask ----------------------------------------------------------------------------
+
+    def check_send(self) -> None:
+        """Called before records are written, after anything that may have taken long.
+
+        Raises:
+            KafkaError: as ``TransactionLifecycle.check_send``.
+        """
+        if self._transaction_lifecycle is not None:
+            self._transaction_lifecycle.check_send(self._transaction)
+
+    def fast_slots_of(self, topic: str) -> TopicSlots | None:
+        """The ``TopicSlots`` of a topic; ``None`` while its records have to take the general path."""
+        lifecycle = self._transaction_lifecycle
+        if lifecycle is not None and self._transaction not in (None, lifecycle.transaction):
+            return None
+        slots: TopicSlots | None = self._fast_send.slots_of(topic)
+        return slots
 
     def await_partition_count(self, topic: str, partition: int | None = None) -> int:
         """Wait until the topic, and the partition, are known; return the number of partitions.
@@ -131,5 +148,5 @@ class BulkSender:
 
     def note_refusal(self, error: KafkaError) -> None:
         """A record was refused: a transaction must not be committed without it."""
-        if self.transaction_lifecycle is not None:
-            self.transaction_lifecycle.send_failed(error)
+        if self._transaction_lifecycle is not None:
+            self._transaction_lifecycle.send_failed(error, self._transaction)

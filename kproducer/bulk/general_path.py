@@ -72,8 +72,11 @@ class GeneralPath:
                 " not wait for it, because it has waited for metadata before"
             ).with_outcome(Outcome.NOT_SENT)
         try:
+            self._producer.check_send()
             return self._send(topic, value, key, headers, partition, timestamp_ms)
         except KafkaError as error:
+            if error.outcome is None:
+                error.outcome = Outcome.NOT_SENT
             # Its frames would keep the rows alive.
             error.__traceback__ = None
             if self._ends_call(error, topic, partition):

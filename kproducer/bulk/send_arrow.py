@@ -116,11 +116,10 @@ class _ArrowCall:
 
     def _send_chunk(self, rows: ArrowRows, count: int) -> None:
         general_path, locations = self.general_path, self._locations
-        if self._producer.transaction_lifecycle is not None:
-            try:
-                self._producer.transaction_lifecycle.check_send()
-            except KafkaError as error:
-                general_path.ending = error
+        try:
+            self._producer.check_send()
+        except KafkaError as error:
+            general_path.ending = error.with_outcome(Outcome.NOT_SENT)
         if locations is None:
             rows.start_chunk(0, self.rows_by_result)
         else:

@@ -45,6 +45,7 @@ from kproducer.errors import (
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.errors.internal_errors import TlsListenerError
 from kproducer.metrics.connection_metrics import ConnectionMetrics
+from kproducer.metrics.windows import windows_of
 from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, canonical_addresses
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.proxy import Proxy
@@ -676,7 +677,7 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
 
         proxy = Proxy(parse_proxy_url(config.proxy_url))
     metadata.bootstrap(_bootstrap_addresses(config))
-    metrics = ConnectionMetrics(clock)
+    metrics = ConnectionMetrics(clock, windows_of(config, clock))
     if tls is None:
         selector = Selector(config, clock, proxy=proxy, metrics=metrics)
     else:

@@ -279,6 +279,20 @@ class ProducerConfig:
         source="KIP-714",
         about="Whether the producer pushes its metrics to brokers that ask for them (docs/metrics.md).",
     )
+    metrics_num_samples: int = integer(
+        2,
+        1,
+        1000,
+        about="How many windows means, maxima and rates of metrics() are computed of, the present one "
+        "included.",
+    )
+    metrics_sample_window_ms: int = milliseconds(30_000, 1, about="Length of a window of the metrics.")
+    metrics_recording_level: str = choice(
+        "INFO",
+        "DEBUG",
+        "TRACE",
+        about="Accepted: every level has all metrics of the producer.",
+    )
     client_dns_lookup: str = choice(
         "use_all_dns_ips",
         "resolve_canonical_bootstrap_servers_only",

@@ -126,6 +126,13 @@ class ProducerSettings(TypedDict, total=False):
     enable_metrics_push: bool
     """Whether the producer pushes its metrics to brokers that ask for them (docs/metrics.md). Default:
     True."""
+    metrics_num_samples: int
+    """How many windows means, maxima and rates of metrics() are computed of, the present one included.
+    Default: 2."""
+    metrics_sample_window_ms: int
+    """Length of a window of the metrics. Default: 30000 ms."""
+    metrics_recording_level: Literal["INFO", "DEBUG", "TRACE"]
+    """Accepted: every level has all metrics of the producer. Default: 'INFO'."""
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
     """Whether bootstrap host names are first resolved to canonical names. Default: 'use_all_dns_ips'."""
     bootstrap_resolve_timeout_ms: int

@@ -48,6 +48,20 @@ class TopicNeededError(WouldWaitError):
         self.topic, self.partition, self.resume = topic, partition, resume
 
 
+class PreparationNeededError(WouldWaitError):
+    """A serializer would block, because it is not prepared for the topic.
+
+    Args:
+        topic: of the record.
+        prepare: prepares the serializers. Blocks, and raises what the record then fails with.
+        resume: as of ``TopicNeededError``; it does not raise this again.
+    """
+
+    def __init__(self, topic: str, prepare: Callable[[], None], resume: Callable[..., Any]) -> None:
+        super().__init__()
+        self.topic, self.prepare, self.resume = topic, prepare, resume
+
+
 class MemoryNeededError(WouldWaitError):
     """A new batch needs memory, and the pool has none to spare.
 

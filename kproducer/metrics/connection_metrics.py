@@ -18,10 +18,10 @@ class NodeMetrics:
         latency: ms from a request to its response, for requests of the client's users.
     """
 
-    def __init__(self) -> None:
-        self.requests = Series()
-        self.responses = Series()
-        self.latency = Series()
+    def __init__(self, windows: Windows) -> None:
+        self.requests = windows.series()
+        self.responses = windows.series()
+        self.latency = windows.series()
 
 
 class ConnectionMetrics:
@@ -38,22 +38,22 @@ class ConnectionMetrics:
         refused: connections that one side refused because of credentials or certificates.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self.windows = Windows(clock)
+    def __init__(self, clock: Clock, windows: Windows | None = None) -> None:
+        self.windows = windows = Windows(clock) if windows is None else windows
         self.nodes: dict[str, NodeMetrics] = {}
-        self.created = Series()
-        self.closed = Series()
-        self.polls = Series()
-        self.transfers = Series()
-        self.authenticated = Series()
-        self.reauthenticated = Series()
-        self.refused = Series()
+        self.created = windows.series()
+        self.closed = windows.series()
+        self.polls = windows.series()
+        self.transfers = windows.series()
+        self.authenticated = windows.series()
+        self.reauthenticated = windows.series()
+        self.refused = windows.series()
 
     def node(self, node_id: str) -> NodeMetrics:
         """The metrics of a node, which stay when the node leaves the cluster. I/O thread only."""
         metrics = self.nodes.get(node_id)
         if metrics is None:
-            metrics = self.nodes[node_id] = NodeMetrics()
+            metrics = self.nodes[node_id] = NodeMetrics(self.windows)
         return metrics
 
     def count(self, series: Series) -> None:

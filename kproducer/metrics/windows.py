@@ -1,22 +1,30 @@
 """Series: totals since the start, and the same within Java's sampled windows, at the cost of a few additions.
 
 Java divides time into windows of ``metrics.sample.window.ms`` and computes means, maxima and rates of the
-present window and of those before it, ``metrics.num.samples`` in all. So does this, with Java's defaults. The
-windows of all series of a part begin at the same time, so that one division per request finds the window of
-all of them. (Differs from Java, where those of each metric begin at its first event.)
+present window and of those before it, ``metrics.num.samples`` in all. So does this. The windows of all series
+of a part begin at the same time, so that one division per request finds the window of all of them. (Differs
+from Java, where those of each metric begin at its first event.)
 Source: Kafka classes ``SampledStat``, ``Rate``, ``Meter``, ``Avg``, ``Max``.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kproducer.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from kproducer.config.producer_config import ProducerConfig
 
 #: Java's defaults of ``metrics.num.samples`` and ``metrics.sample.window.ms``.
 NUM_SAMPLES: Final = 2
 WINDOW_MS: Final = 30_000
+
+
+def windows_of(config: ProducerConfig, clock: Clock) -> Windows:
+    """New windows with the settings of a producer."""
+    return Windows(clock, config.metrics_num_samples, config.metrics_sample_window_ms)
 
 
 class Windows:
@@ -24,27 +32,38 @@ class Windows:
 
     Args:
         clock: monotonic time.
+        num_samples, window_ms: how many windows are looked at, the present one included, and their length.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, num_samples: int = NUM_SAMPLES, window_ms: int = WINDOW_MS) -> None:
+        # Fixed after construction.
         self._clock = clock
+        self._num_samples = num_samples
+        self._window_ms = window_ms
         self._started_ms = clock.monotonic_ms()
+
+    def series(self) -> Series:
+        """A new series over these windows."""
+        return Series(self._num_samples)
 
     def at(self, now_ms: int) -> int:
         """The number of the window at a time, for ``Series.add``."""
-        return (now_ms - self._started_ms) // WINDOW_MS
+        return (now_ms - self._started_ms) // self._window_ms
 
     def now(self) -> int:
         """The number of the present window, for events that are too rare to be given the time."""
         return self.at(self._clock.monotonic_ms())
 
     def seconds(self, now_ms: int) -> float:
-        """What totals within the windows are divided by for rates per second: at least one whole window."""
+        """What totals within the windows are divided by for rates per second: at least the whole windows
+        before the present one, as in Java."""
         elapsed_ms = now_ms - self._started_ms
-        skipped = max(elapsed_ms // WINDOW_MS - (NUM_SAMPLES - 1), 0)
-        elapsed_ms -= skipped * WINDOW_MS
-        missing = max(NUM_SAMPLES - 1 - elapsed_ms // WINDOW_MS, 0)
-        return (elapsed_ms + missing * WINDOW_MS) / 1000
+        window_ms, earlier = self._window_ms, self._num_samples - 1
+        skipped = max(elapsed_ms // window_ms - earlier, 0)
+        elapsed_ms -= skipped * window_ms
+        missing = max(earlier - elapsed_ms // window_ms, 0)
+        # With a single window, which may have just begun, not less than a millisecond.
+        return max(elapsed_ms + missing * window_ms, 1) / 1000
 
 
 class Series:
@@ -53,11 +72,15 @@ class Series:
     One thread adds, or several under a lock of theirs; any thread may read. A reader may see the count of a
     value whose sum it does not see yet.
 
+    Args:
+        num_samples: how many windows ``recent`` looks at.
+
     Attributes:
         count, total: number and sum of all values.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, num_samples: int = NUM_SAMPLES) -> None:
+        self._num_samples = num_samples
         self.count = 0.0
         self.total = 0.0
         self._maximum = 0.0  # of the window below
@@ -85,7 +108,8 @@ class Series:
     def _begin_window(self, window: int) -> None:
         number, count, total, _ = self._begun[-1]
         ended = (number, count, total, self._maximum)
-        kept = (*self._begun[:-1], ended)[1 - NUM_SAMPLES :]
+        begun = (*self._begun[:-1], ended)
+        kept = begun[max(len(begun) - self._num_samples + 1, 0) :]
         self._begun = (*kept, (window, self.count, self.total, 0.0))
         self._maximum = 0.0
         self._window = window
@@ -94,7 +118,7 @@ class Series:
         """Count, sum and maximum within the windows of which ``window`` is the present one."""
         # In this order: the count and total that are read later are never less than what a window began with.
         begun, maximum = self._begun, self._maximum
-        oldest = window - NUM_SAMPLES + 1
+        oldest = window - self._num_samples + 1
         if begun[-1][0] < oldest:
             return Recent(0.0, 0.0, 0.0)
         first: tuple[int, float, float, float] | None = None

@@ -33,6 +33,8 @@ class LoopWakeup:
     def post(self, action: Callable[[], object]) -> bool:
         """Have ``action()`` called by the loop. Does not wait, takes no lock, and does not raise.
 
+        An action that is interrupted is called again.
+
         Returns:
             ``False``: the loop is closed, and will not call it.
         """
@@ -54,7 +56,14 @@ class LoopWakeup:
             for _ in range(_ACTIONS_PER_TURN):
                 if not self._actions:
                     return
-                self._actions.popleft()()
+                try:
+                    self._actions[0]()
+                except (KeyboardInterrupt, SystemExit):
+                    raise  # it may not have been done
+                except BaseException:
+                    self._actions.popleft()
+                    raise
+                self._actions.popleft()
         finally:
             # Also after an exception: the others must not be forgotten.
             if self._actions:

@@ -1,7 +1,8 @@
 """RegistrySerializer: what the serializers of all formats have in common: settings, look-ups, framing.
 
 A look-up (subject, schema, id) is made with the first record of a topic, on the caller's thread, never on the
-I/O thread. ``prepare`` makes it earlier. Knows no format; each one is a ``SchemaFormat``.
+I/O thread. ``prepare`` makes it earlier, and ``AsyncKafkaProducer`` calls it on a thread. Knows no format;
+each one is a ``SchemaFormat``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kproducer.errors import KafkaError
-from kproducer.metrics.windows import Series, Windows
+from kproducer.metrics.windows import Windows
 from kproducer.runtime.clock import Clock
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ class TopicMetrics:
         retries, errors: records retried, and records that failed.
     """
 
-    def __init__(self) -> None:
-        self.records = Series()
-        self.sizes = Series()
-        self.compression = Series()
-        self.retries = Series()
-        self.errors = Series()
+    def __init__(self, windows: Windows) -> None:
+        self.records = windows.series()
+        self.sizes = windows.series()
+        self.compression = windows.series()
+        self.retries = windows.series()
+        self.errors = windows.series()
 
 
 class ProducerMetrics:
@@ -52,20 +52,20 @@ class ProducerMetrics:
         last_failure: the error with which records last failed, and when, in ms since the epoch.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, windows: Windows | None = None) -> None:
         self._clock = clock
-        self.windows = Windows(clock)
+        self.windows = windows = Windows(clock) if windows is None else windows
         self.topics: dict[str, TopicMetrics] = {}
-        self.batch_size = Series()
-        self.compression = Series()
-        self.record_size = Series()
-        self.queue_time = Series()
-        self.latency = Series()
-        self.throttle_time = Series()
-        self.records = Series()
-        self.retries = Series()
-        self.errors = Series()
-        self.splits = Series()
+        self.batch_size = windows.series()
+        self.compression = windows.series()
+        self.record_size = windows.series()
+        self.queue_time = windows.series()
+        self.latency = windows.series()
+        self.throttle_time = windows.series()
+        self.records = windows.series()
+        self.retries = windows.series()
+        self.errors = windows.series()
+        self.splits = windows.series()
         self.io_error_total = 0
         self.last_failure: tuple[KafkaError, int] | None = None
 
@@ -127,5 +127,5 @@ class ProducerMetrics:
     def _topic(self, name: str) -> TopicMetrics:
         metrics = self.topics.get(name)
         if metrics is None:
-            metrics = self.topics[name] = TopicMetrics()
+            metrics = self.topics[name] = TopicMetrics(self.windows)
         return metrics

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, KafkaError, ProducerClosedError, PurgedError
+from kproducer.metrics.windows import windows_of
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.threads import mark_io_thread
@@ -104,7 +105,7 @@ class Sender:
         self._config = config
         self.telemetry: TelemetryLink | None = None
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
-        self.metrics = ProducerMetrics(clock)
+        self.metrics = ProducerMetrics(clock, windows_of(config, clock))
         self.in_flight = InFlightBatches(config.delivery_timeout_ms)
         self._completion = BatchCompletion(
             config, accumulator, metadata, self.in_flight, self.metrics, transaction_manager

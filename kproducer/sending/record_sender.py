@@ -7,14 +7,14 @@ sockets and no requests. Source: Kafka class ``KafkaProducer`` (doSend).
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
 from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome, RecordTooLargeError
-from kproducer.errors.internal_errors import TopicNeededError, WouldWaitError
+from kproducer.errors.internal_errors import PreparationNeededError, TopicNeededError, WouldWaitError
 from kproducer.kernel import IMPLEMENTATION, FastSend, partition_for_key, record_size_upper_bound
 from kproducer.runtime.arguments import (
     check_callback,
@@ -32,10 +32,13 @@ from kproducer.sending.partitioners import (
 )
 from kproducer.sending.topic_wait import await_topic
 from kproducer.serializers import (
+    Preparation,
     TopicSerializer,
+    preparation_of,
     serialize_function,
     serializer_for_field,
 )
+from kproducer.transactions.transaction_state import OpenTransaction
 from kproducer.types import INT64_MAX, UNKNOWN_PARTITION, RecordMetadata
 
 #: More than a record adds to its key, value and headers.
@@ -57,6 +60,7 @@ class RecordSender:
         has_fast_path: the kernel may write records; ``False``: every record needs all of ``send``, because of
             interceptors, a partitioner of the application, or serializers that look at more than their datum.
         serializes_key, serializes_value: a serializer is configured.
+        runs_application_code: ``send`` may call interceptors, serializers or the application's partitioner.
         key_bytes, value_bytes: from (topic, headers, key or value) to bytes.
         small_size: key, value and headers that together are not larger need no exact check of their size.
         interceptors: as given.
@@ -80,6 +84,12 @@ class RecordSender:
         value_serializer = serializer_for_field("value", config.value_serializer)
         self.key_bytes = serialize_function("key", key_serializer)
         self.value_bytes = serialize_function("value", value_serializer)
+        #: Of the key and of the value; ``None``: the serializer does not block.
+        self._preparations = (
+            preparation_of("key", key_serializer),
+            preparation_of("value", value_serializer),
+        )
+        self._may_need_preparation = self._preparations != (None, None)
         #: Code object of the last accepted callback. Any thread; a lost update costs another check.
         self._accepted_code: Any = None
         self.size_limit, self.size_setting = config.max_request_size, "max_request_size"
@@ -93,6 +103,12 @@ class RecordSender:
         # The default partitioners are applied without a call.
         self.ignores_keys = self._partitioner is uniform_sticky_partitioner
         self.uses_default_partitioner = self.ignores_keys or self._partitioner is default_partitioner
+        self.runs_application_code = (
+            self._intercepts
+            or self.serializes_key
+            or self.serializes_value
+            or not self.uses_default_partitioner
+        )
         uses_fast_send = self.uses_default_partitioner and not self._intercepts
         needs_topics = any(
             isinstance(each, TopicSerializer) for each in (config.key_serializer, config.value_serializer)
@@ -117,6 +133,8 @@ class RecordSender:
         on_delivery: Any,
         is_serialized: bool = False,
         is_checked: bool = False,
+        transaction: OpenTransaction | None = None,
+        is_prepared: bool = False,
         held_topics: Container[object] | None = None,
     ) -> FutureRecordMetadata:
         """See ``KafkaProducer.send``. One function, because with the pure kernel every record takes it.
@@ -125,6 +143,8 @@ class RecordSender:
             topic, value, key, headers, partition, timestamp_ms, on_delivery: the application's, unchecked.
             is_serialized: key and value have been through the serializers; interceptors have seen the record.
             is_checked: the transaction was checked, and the interceptors were called.
+            transaction: the one to which the record belongs; ``None``: the producer has none.
+            is_prepared: the serializers were prepared for this record.
             held_topics: ``None``: the call may wait. Otherwise it does not wait, and these topics and (topic,
                 partition) pairs count as unknown, because earlier records wait for them.
 
@@ -175,7 +195,14 @@ class RecordSender:
                     or (topic, partition) in held_topics
                 ):
                     rest = (topic, value, key, headers, partition, timestamp_ms, on_delivery, is_serialized)
-                    raise TopicNeededError(topic, partition, partial(self.send, *rest, True))
+                    resume = partial(self.send, *rest, True, transaction, is_prepared)
+                    raise TopicNeededError(topic, partition, resume)
+            if self._may_need_preparation and held_topics is not None and not is_prepared:
+                prepare = self._needed_preparation(topic, key, value)
+                if prepare is not None:
+                    rest = (topic, value, key, headers, partition, timestamp_ms, on_delivery, is_serialized)
+                    resume = partial(self.send, *rest, True, transaction, True)
+                    raise PreparationNeededError(topic, prepare, resume)
 
             if headers is not None:
                 headers = encode_headers(topic, headers)
@@ -195,6 +222,9 @@ class RecordSender:
             if headers and (self.serializes_key or self.serializes_value):
                 headers = encode_headers(topic, headers)  # serializers may have appended anything
 
+            if transaction is not None and engine.transaction_lifecycle is not None:
+                # The waits and the serializers may have taken long.
+                engine.transaction_lifecycle.check_send(transaction)
             if self._fast_send is not None and now_ms is None:
                 future: FutureRecordMetadata | None = self._fast_send.try_send(
                     topic, value_bytes, key_bytes, headers, partition, timestamp_ms, on_delivery
@@ -239,6 +269,23 @@ class RecordSender:
                 error.outcome = Outcome.NOT_SENT
             raise
 
+    def _needed_preparation(self, topic: str, key: Any, value: Any) -> Callable[[], None] | None:
+        """What prepares the serializers for a record; ``None``: they would not block."""
+        of_key, of_value = self._preparations
+        needed: list[Preparation] = []
+        if of_key is not None and key is not None and not of_key.is_prepared(topic):
+            needed.append(of_key)
+        if of_value is not None and value is not None and not of_value.is_prepared(topic):
+            needed.append(of_value)
+        if not needed:
+            return None
+
+        def prepare() -> None:
+            for each in needed:
+                each.prepare(topic)
+
+        return prepare
+
     def send_serialized(
         self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
     ) -> FutureRecordMetadata:
@@ -257,31 +304,31 @@ class RecordSender:
         An error forbids the commit: the caller meant the record to be part of the transaction.
         """
         transaction_lifecycle = self._lifecycle.running_engine().transaction_lifecycle
-        if transaction_lifecycle is not None:
-            transaction_lifecycle.check_send()
+        transaction = None if transaction_lifecycle is None else transaction_lifecycle.check_send()
         try:
             if self._intercepts and not is_serialized:
-                return self._send_intercepted(record, on_delivery, held_topics)
-            return self.send(*record, on_delivery, is_serialized, True, held_topics)
+                return self._send_intercepted(record, on_delivery, transaction, held_topics)
+            return self.send(*record, on_delivery, is_serialized, True, transaction, False, held_topics)
         except WouldWaitError as wait:
-            wait.on_failure.append(self.note_refusal)
+            wait.on_failure.append(partial(self.note_refusal, transaction=transaction))
             raise
         except BaseException as error:
-            self.note_refusal(error)
+            self.note_refusal(error, transaction)
             raise
 
-    def note_refusal(self, error: BaseException) -> None:
-        """A record was refused: a transaction must not be committed without it."""
+    def note_refusal(self, error: BaseException, transaction: OpenTransaction | None = None) -> None:
+        """A record was refused: its transaction must not be committed without it."""
         engine = self._lifecycle.engine
         if engine is not None and engine.transaction_lifecycle is not None:
             engine.transaction_lifecycle.send_failed(
-                error if isinstance(error, KafkaError) else KafkaError(repr(error))
+                error if isinstance(error, KafkaError) else KafkaError(repr(error)), transaction
             )
 
     def _send_intercepted(
         self,
         record: ProducerRecord,
         on_delivery: DeliveryCallback | None,
+        transaction: OpenTransaction | None,
         held_topics: Container[object] | None,
     ) -> FutureRecordMetadata:
         """Send with the hooks around it. If it raises, the hooks get the error."""
@@ -304,7 +351,7 @@ class RecordSender:
             interceptors.on_acknowledgement(metadata, error)  # type: ignore[arg-type]  # see the callers
 
         try:
-            return self.send(*record, acknowledge, False, True, held_topics)
+            return self.send(*record, acknowledge, False, True, transaction, False, held_topics)
         except WouldWaitError as wait:
             wait.on_failure.append(refuse)
             raise

@@ -223,11 +223,7 @@ class ClientTelemetry:
 
     def handle_subscription(self, response: GetTelemetrySubscriptionsResponse, now_ms: int) -> None:
         """The response to a GetTelemetrySubscriptionsRequest."""
-        if not self.is_open:
-            return
-        self._failures = 0
-        if response.error_code:
-            self._handle_error(response.error_code, now_ms)
+        if not self._succeeded(response.error_code, now_ms):
             return
         before = self.subscription
         self.subscription = subscription = Subscription(
@@ -260,11 +256,7 @@ class ClientTelemetry:
 
     def handle_push(self, response: PushTelemetryResponse, now_ms: int) -> None:
         """The response to a PushTelemetryRequest."""
-        if not self.is_open:
-            return
-        self._failures = 0
-        if response.error_code:
-            self._handle_error(response.error_code, now_ms)
+        if not self._succeeded(response.error_code, now_ms):
             return
         self._payload.accepted()
         assert self.subscription is not None
@@ -274,6 +266,15 @@ class ClientTelemetry:
             self._move(_S.TERMINATING_PUSH_NEEDED, now_ms)
         else:
             self._move(_S.PUSH_NEEDED, now_ms + self.subscription.push_interval_ms)
+
+    def _succeeded(self, error_code: int, now_ms: int) -> bool:
+        """Whether to use a response: telemetry has not ended, and the response is not an error."""
+        if not self.is_open:
+            return False
+        self._failures = 0
+        if error_code:
+            self._handle_error(error_code, now_ms)
+        return not error_code
 
     def handle_failure(self, error: KafkaError | None, now_ms: int) -> None:
         """The request has no response, for example because the connection ended."""

@@ -191,17 +191,36 @@ class TransactionLifecycle:
             if self.operation is operation and operation.has_ended:
                 self.operation = None
 
-    def check_send(self) -> None:
-        """Called before a record is appended. Raises as ``begin_commit`` where records are not accepted."""
-        # First without the lock: a change just after this could as well come after the append.
-        if self.state is not _S.IN_TRANSACTION:
-            with self.lock:
-                self._check_in_transaction("send")
+    def check_send(self, expected: OpenTransaction | None = None) -> OpenTransaction:
+        """Called before a record is appended, and again after each step that may have taken long.
 
-    def send_failed(self, error: KafkaError) -> None:
-        """``send`` raised: the transaction must not be committed without that record."""
+        Args:
+            expected: what the first call has returned; ``None``: this is the first one.
+
+        Returns:
+            The transaction to which the record belongs.
+
+        Raises:
+            IllegalStateError: ``expected`` has ended. Others as ``begin_commit``.
+        """
+        transaction = self.transaction
+        if expected is not None and expected is not transaction:
+            raise IllegalStateError("the transaction ended before the record was accepted")
+        # First without the lock: a change just after this could as well come after the append.
+        if transaction is None or self.state is not _S.IN_TRANSACTION:
+            with self.lock:
+                transaction = self._check_in_transaction("send")
+        return transaction
+
+    def send_failed(self, error: KafkaError, expected: OpenTransaction | None = None) -> None:
+        """``send`` raised: the transaction must not be committed without that record.
+
+        Args:
+            expected: the transaction to which the record belongs, if it is known: no other one fails.
+        """
         with self.lock:
-            if self.state is _S.IN_TRANSACTION:
+            is_another = expected is not None and expected is not self.transaction
+            if self.state is _S.IN_TRANSACTION and not is_another:
                 self.fail_transaction(error)
 
     def send_offsets(

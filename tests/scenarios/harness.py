@@ -259,8 +259,11 @@ class Resources:
 
     def check(self) -> None:
         for thread in threading.enumerate():
-            if thread.name in ("kproducer-resolver", "kproducer-oauth", "kproducer-gssapi"):
-                thread.join(60)  # close() does not wait for them
+            # close() does not wait for them; the last ones have told the event loop, and are about to end.
+            if thread.name.startswith(
+                ("kproducer-resolver", "kproducer-oauth", "kproducer-gssapi", "kproducer-call-")
+            ):
+                thread.join(60)
         threads = [t for t in threading.enumerate() if t not in self._threads and t.is_alive()]
         assert not threads, f"threads left: {threads}"
         left = {fd: target for fd, target in _descriptors().items() if fd not in self._descriptors}

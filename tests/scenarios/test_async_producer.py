@@ -37,7 +37,9 @@ from kproducer import (
 )
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.compat.aiokafka import AIOKafkaProducer
+from kproducer.schema_registry import AvroSerializer, SchemaRegistryClient
 from kproducer.testing.fakebroker import FakeCluster, faults
+from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
@@ -53,7 +55,7 @@ class Runner:
     """Runs coroutines in new event loops, and fails if one of them was blocked."""
 
     def __init__(self, new_loop: Callable[[], asyncio.AbstractEventLoop], patch: pytest.MonkeyPatch) -> None:
-        self._new_loop = new_loop
+        self.new_loop = new_loop
         self._threads: set[int] = set()
         self.blocked: list[str] = []
         self.reported: list[dict[str, Any]] = []
@@ -91,7 +93,7 @@ class Runner:
             self._this_thread.starts = False
 
     def __call__(self, main: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-        loop = self._new_loop()
+        loop = self.new_loop()
         loop.set_exception_handler(lambda _, context: self.reported.append(context))
         self._threads.add(threading.get_ident())
         try:
@@ -688,6 +690,183 @@ def test_a_body_that_fails_still_delivers(
     run(main)
 
 
+# -- serializers that have to be prepared --------------------------------------------------------------------
+
+
+class Prepared:
+    """A serializer that blocks with the first record of a topic, unless it is prepared for it."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.is_called, self.may_end = threading.Event(), threading.Event()
+        self.topics: set[str] = set()
+        self.calls: list[str] = []
+        self._errors = list(errors)
+
+    def is_prepared(self, topic: str) -> bool:
+        return topic in self.topics
+
+    def prepare(self, topic: str) -> None:
+        self.calls.append(topic)
+        self.is_called.set()
+        assert self.may_end.wait(PATIENCE_S)  # ``run`` fails if that is in the thread of the loop
+        if self._errors:
+            raise self._errors.pop(0)
+        self.topics.add(topic)
+
+    def serialize(self, topic: str, headers: list[tuple[str, bytes | None]], value: Any) -> bytes:
+        if topic not in self.topics:
+            self.prepare(topic)
+        return b"%d" % value
+
+
+def test_a_serializer_that_is_not_prepared_does_not_block_the_loop(stage: Stage, run: Runner) -> None:
+    cluster = stage.cluster()
+    for topic in ("t", "other"):
+        cluster.create_topic(topic, 1)
+    values_of, keys_of = Prepared(), Prepared()
+    values_of.topics, keys_of.topics = {"other"}, {"other"}
+
+    async def main() -> None:
+        async with producer_of(cluster, key_serializer=keys_of, value_serializer=values_of) as producer:
+            first = producer.send("t", 0)
+            rest = [producer.send("t", number, 5) for number in range(1, 200)]
+            submitted = asyncio.create_task(producer.submit("t", 200, 5))
+            await producer.send("other", 1, 1)
+            await until(values_of.is_called.is_set)
+            assert not first.done()
+            values_of.may_end.set()
+            keys_of.may_end.set()
+            await asyncio.gather(first, *rest)
+            await (await submitted)
+            await producer.send("t", 201, 5)
+
+    run(main)
+    assert [record.value for record in cluster.records("t", 0)] == [b"%d" % n for n in range(202)]
+    assert [values_of.calls, keys_of.calls] == [["t"], ["t"]]
+
+
+def test_a_null_needs_no_serializer(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(cluster, value_serializer=Prepared()) as producer:
+            await producer.send("t", None)
+
+    run(main)
+
+
+def test_a_record_that_waits_for_its_serializer_can_be_cancelled(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    serializer = Prepared()
+
+    async def main() -> None:
+        async with producer_of(cluster, value_serializer=serializer) as producer:
+            sends = [producer.send("t", number) for number in range(3)]
+            await until(serializer.is_called.is_set)
+            sends[0].cancel()
+            report = CancelledSend.of(await outcome_of(sends[0]))
+            assert report is not None
+            assert report.outcome is Outcome.NOT_SENT
+            serializer.may_end.set()
+            await asyncio.gather(*sends[1:])
+
+    run(main)
+    assert values(cluster) == [b"1", b"2"]
+
+
+def test_a_serializer_that_cannot_be_prepared_fails_the_records_that_wait(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    serializer = Prepared(ValueError("no schema"))
+    serializer.may_end.set()
+
+    async def main() -> None:
+        async with producer_of(cluster, value_serializer=serializer) as producer:
+            sends = [producer.send("t", number) for number in range(2)]
+            for send in sends:
+                with pytest.raises(
+                    SerializationError, match=r"the value for topic 't': ValueError.*no schema"
+                ):
+                    await send
+            assert (await outcome_of(sends[0])).outcome is Outcome.NOT_SENT
+            await producer.send("t", 2)
+
+    run(main)
+    assert values(cluster) == [b"2"]
+
+
+def test_a_serializer_that_takes_too_long_is_a_timeout(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    serializer = Prepared()
+
+    async def main() -> None:
+        async with producer_of(cluster, value_serializer=serializer, max_block_ms=200) as producer:
+            await producer.partitions_for("t")
+            with pytest.raises(KafkaTimeoutError, match=r"serializer .* topic 't' within max_block_ms=200"):
+                await producer.send("t", 1)
+            serializer.may_end.set()
+            await until(lambda: "t" in serializer.topics)
+            await producer.send("t", 2)
+
+    run(main)
+    assert values(cluster) == [b"2"]
+
+
+def test_aclose_refuses_what_waits_for_a_serializer(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    serializer = Prepared()
+
+    async def main() -> None:
+        producer = producer_of(cluster, value_serializer=serializer)
+        send = producer.send("t", 1)
+        await until(serializer.is_called.is_set)
+        await producer.aclose(0)
+        assert isinstance(await outcome_of(send), ProducerClosedError)
+        serializer.may_end.set()
+
+    run(main)
+
+
+def test_a_commit_waits_for_a_serializer(one: FakeCluster, run: Runner) -> None:
+    serializer = Prepared()
+
+    async def main() -> None:
+        async with producer_of(one, value_serializer=serializer, transactional_id="it") as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                producer.send("t", 1, partition=0)
+                await until(serializer.is_called.is_set)
+                asyncio.get_running_loop().call_later(0.01, serializer.may_end.set)
+
+    run(main)
+    assert [each.value for each in one.committed_records("t", 0)] == [b"1"]
+
+
+def test_the_schema_registry_is_asked_on_a_thread(
+    stage: Stage, cluster: FakeCluster, run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[int] = set()
+    look_up = SchemaRegistryClient.register_schema_full_response
+
+    def noted(*arguments: Any) -> Any:
+        threads.add(threading.get_ident())
+        return look_up(*arguments)
+
+    monkeypatch.setattr(SchemaRegistryClient, "register_schema_full_response", noted)
+
+    async def main(url: str) -> None:
+        with SchemaRegistryClient({"url": url}) as client:
+            serializer = AvroSerializer(client, "string")
+            async with producer_of(cluster, value_serializer=serializer) as producer:
+                sends = [producer.send("t", f"{number}") for number in range(10)]
+                await asyncio.gather(*sends)
+
+    with FakeSchemaRegistry() as registry:
+        run(lambda: main(registry.url))
+    assert [value[-1:] for value in values(cluster) if value] == [b"%d" % number for number in range(10)]
+    assert threads
+    assert threading.get_ident() not in threads
+
+
 # -- loops -------------------------------------------------------------------------------------------------
 
 
@@ -723,6 +902,29 @@ def test_several_loops_at_once(stage: Stage, cluster: FakeCluster, run: Runner) 
 
     run(check)
     assert len(values(cluster)) == 4 * 51
+
+
+def test_a_thread_may_alternate_between_two_loops(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+    gate = cluster.gate()
+    producer = producer_of(cluster, linger_ms=0)
+    one, two = run.new_loop(), run.new_loop()
+
+    async def send() -> list[Any]:
+        await producer.partitions_for("t")
+        return [producer.send("t", b"%d" % number, partition=0) for number in range(1000)]
+
+    async def flush(futures: list[Any]) -> list[bool]:
+        await producer.flush()
+        return [future.done() for future in futures]
+
+    cluster.control(PRODUCE, faults.hold_before(gate), times=None)
+    sent = {loop: loop.run_until_complete(send()) for loop in (one, two)}
+    gate.open()
+    for loop in (one, two):
+        assert all(loop.run_until_complete(asyncio.wait_for(flush(sent[loop]), PATIENCE_S)))
+    one.run_until_complete(producer.aclose())
+    one.close()
+    two.close()
 
 
 def test_a_loop_that_is_closed_early_harms_no_other(stage: Stage, cluster: FakeCluster, run: Runner) -> None:

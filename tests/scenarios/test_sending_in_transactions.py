@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -14,17 +16,23 @@ from kproducer import (
     IllegalStateError,
     KafkaError,
     KafkaProducer,
+    MetadataTimeoutError,
+    Outcome,
     ProducerClosedError,
     SerializationError,
     build_info,
 )
 from kproducer.bulk.arrow_columns import ArrowColumns
 from kproducer.bulk.send_arrow import RowRefusedError
+from kproducer.compat.confluent_kafka import Producer
 from kproducer.testing.fakebroker import FakeCluster, faults
+from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S
 from tests.scenarios.transactions import committed, transactional
+from tests.support.waiting import wait_until
 
-PRODUCE, END = 0, 26
+PRODUCE, METADATA, END = 0, 3, 26
 LONG_MS = 15_000
 
 
@@ -219,3 +227,171 @@ def test_an_arrow_sink_writes_in_transactions_only(stage: Stage, one: FakeCluste
         producer.commit_transaction()
     producer.abort_transaction()
     assert committed(one) == [b"1", b"2"]
+
+
+# -- a call that waits while its transaction ends ------------------------------------------------------------
+
+ENDS = pytest.mark.parametrize("end", [_commit, _abort])
+
+
+class Holding:
+    """A serializer, and a column of values, that wait at the second value for the end of the transaction."""
+
+    def __init__(self) -> None:
+        self.is_waiting, self.may_continue = threading.Event(), threading.Event()
+
+    def __call__(self, value: bytes) -> bytes:
+        if value == b"late":
+            self.is_waiting.set()
+            assert self.may_continue.wait(PATIENCE_S)
+        return value
+
+    def values(self) -> Iterator[bytes]:
+        yield b"early"
+        yield self(b"late")
+
+    def tables(self) -> Iterator[Any]:
+        for value in self.values():
+            yield pa.table({"value": [value]})
+
+
+def asks_for(cluster: FakeCluster, topic: str) -> bool:
+    requests = (each.message for each in cluster.requests(METADATA))
+    return any(topic == wanted.name for request in requests for wanted in request.topics or ())
+
+
+def begin_the_next(producer: KafkaProducer, end: Callable[[KafkaProducer], None]) -> None:
+    end(producer)
+    producer.begin_transaction()
+
+
+def check_refused(call: Any, one: FakeCluster, producer: KafkaProducer, topic: str = "t") -> None:
+    """The next transaction is open: the record is not part of it, and does not prevent its commit."""
+    error = call.exception(PATIENCE_S)
+    assert isinstance(error, IllegalStateError), error
+    assert error.outcome is Outcome.NOT_SENT
+    producer.send("t", b"next", partition=0)
+    producer.commit_transaction()
+    assert b"late" not in [each.value for each in one.committed_records(topic, 0)]
+    assert committed(one)[-1] == b"next"
+
+
+@ENDS
+def test_a_record_that_waits_for_metadata_is_not_part_of_the_next_transaction(
+    stage: Stage, one: FakeCluster, end: Callable[[KafkaProducer], None]
+) -> None:
+    producer = transactional(stage, one, metadata_max_age_ms=50)
+    producer.begin_transaction()
+    with ThreadPoolExecutor() as threads:
+        call = threads.submit(producer.send, "late", b"late", partition=0)
+        wait_until(lambda: asks_for(one, "late"))
+        begin_the_next(producer, end)
+        one.create_topic("late", 1)
+        check_refused(call, one, producer, "late")
+
+
+def test_a_record_that_waits_in_vain_does_not_prevent_the_next_commit(stage: Stage, one: FakeCluster) -> None:
+    producer = transactional(stage, one, max_block_ms=3_000, metadata_max_age_ms=50)
+    producer.begin_transaction()
+    with ThreadPoolExecutor() as threads:
+        call = threads.submit(producer.send, "late", b"late", partition=0)
+        wait_until(lambda: asks_for(one, "late"))
+        begin_the_next(producer, _commit)
+        assert isinstance(call.exception(PATIENCE_S), MetadataTimeoutError)
+        producer.send("t", b"next", partition=0)
+        producer.commit_transaction()
+    assert committed(one) == [b"next"]
+
+
+@ENDS
+def test_a_record_whose_serializer_waits_is_not_part_of_the_next_transaction(
+    stage: Stage, one: FakeCluster, end: Callable[[KafkaProducer], None]
+) -> None:
+    holding = Holding()
+    producer = transactional(stage, one, value_serializer=holding)
+    producer.begin_transaction()
+    producer.send("t", b"early", partition=0)
+    with ThreadPoolExecutor() as threads:
+        call = threads.submit(producer.send, "t", b"late", partition=0)
+        assert holding.is_waiting.wait(PATIENCE_S)
+        begin_the_next(producer, end)
+        producer.send("t", b"open batch", partition=0)
+        holding.may_continue.set()
+        check_refused(call, one, producer)
+
+
+@ENDS
+def test_a_record_that_waits_for_memory_is_not_part_of_the_next_transaction(
+    stage: Stage, one: FakeCluster, end: Callable[[KafkaProducer], None]
+) -> None:
+    producer = transactional(stage, one, buffer_memory=16_384, batch_size=16_384)
+    producer.partitions_for("t")
+    producer.begin_transaction()
+    pool = internals.accumulator(producer)._pool
+    taken = pool.allocate(16_384, 0)
+    with ThreadPoolExecutor() as threads:
+        call = threads.submit(producer.send, "t", b"late", partition=0)
+        wait_until(lambda: internals.memory_waiters(producer) == 1)
+        begin_the_next(producer, end)
+        pool.deallocate(taken)
+        check_refused(call, one, producer)
+
+
+@ENDS
+@pytest.mark.parametrize("serializes", [False, True])
+def test_rows_that_come_late_are_not_part_of_the_next_transaction(
+    stage: Stage, one: FakeCluster, end: Callable[[KafkaProducer], None], serializes: bool
+) -> None:
+    holding = Holding()
+    settings = {"value_serializer": lambda value: value} if serializes else {}
+    producer = transactional(stage, one, **settings)
+    producer.begin_transaction()
+
+    def send_rows() -> None:
+        error = producer.send_many("t", holding.values(), partitions=0)[1].exception(PATIENCE_S)
+        if error is not None:
+            raise error
+
+    with ThreadPoolExecutor() as threads:
+        call = threads.submit(send_rows)
+        assert holding.is_waiting.wait(PATIENCE_S)
+        begin_the_next(producer, end)
+        producer.send("t", b"open batch", partition=0)
+        holding.may_continue.set()
+        check_refused(call, one, producer)
+
+
+@ENDS
+def test_tables_that_come_late_are_not_part_of_the_next_transaction(
+    stage: Stage, one: FakeCluster, end: Callable[[KafkaProducer], None]
+) -> None:
+    holding = Holding()
+    producer = transactional(stage, one)
+    producer.begin_transaction()
+    with ThreadPoolExecutor() as threads:
+        call = threads.submit(producer.send_arrow, "t", holding.tables(), partition=0)
+        assert holding.is_waiting.wait(PATIENCE_S)
+        begin_the_next(producer, end)
+        producer.send("t", b"open batch", partition=0)
+        holding.may_continue.set()
+        check_refused(call, one, producer)
+
+
+def test_a_message_of_the_adapter_that_waits_for_its_topic_is_not_part_of_the_next_transaction(
+    one: FakeCluster,
+) -> None:
+    producer = Producer({"bootstrap.servers": one.bootstrap_servers, "transactional.id": "tx"})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    errors: list[Any] = []
+    producer.produce("late", b"late", on_delivery=lambda error, message: errors.append(error))
+    # As of a thread whose commit has flushed before the message was produced.
+    producer._producer.commit_transaction(PATIENCE_S)
+    producer.begin_transaction()
+    one.create_topic("late", 1)
+    producer.produce("t", b"next", partition=0)
+    producer.commit_transaction(PATIENCE_S)
+    assert [str(each.name()) for each in errors] == ["_STATE"]
+    assert one.committed_records("late", 0) == []
+    assert committed(one) == [b"next"]
+    producer.close()

@@ -49,7 +49,7 @@ class FakeProducer:
             known_partition_count=lambda topic: 0,
             note_refusal=lambda error: None,
             slots_of=lambda topic: None,
-            transaction_lifecycle=None,
+            check_send=lambda: None,
             records=SimpleNamespace(
                 size_limit=1 << 20,
                 size_setting="max_request_size",

@@ -36,6 +36,7 @@ from kproducer.runtime.guarded_logger import GuardedLogger
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from kproducer.engine.producer_engine import ProducerEngine
     from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
 
 _log = GuardedLogger(__name__)
@@ -225,13 +226,16 @@ class Producer:
             error = own.RecordTooLargeError(f"the message is larger than message.max.bytes={limit}")
             raise raised(error, _CANNOT_PRODUCE) from error
         engine = self._running_engine()
+        transaction = None
         if engine.transaction_lifecycle is not None:
             try:
-                engine.transaction_lifecycle.check_send()
+                transaction = engine.transaction_lifecycle.check_send()
             except own.KafkaError as error:
                 raise raised(error, _CANNOT_PRODUCE) from error
         timestamp_ms = timestamp or int(time.time() * 1000)
-        message = WaitingMessage(topic, value, key, headers, partition, timestamp_ms, callback, started_s)
+        message = WaitingMessage(
+            topic, value, key, headers, partition, timestamp_ms, callback, started_s, transaction
+        )
         if self._unknown_topics.size_bytes + message.size_bytes > engine.pool.available_bytes:
             raise BufferError("Local: Queue full")
         self._unknown_topics.add(message)
@@ -243,7 +247,9 @@ class Producer:
             BufferError, BufferExhaustedError: there is no memory yet.
             KafkaError: the engine refuses the message.
         """
-        if self._is_transactional:
+        lifecycle = self._running_engine().transaction_lifecycle
+        if lifecycle is not None:
+            lifecycle.check_send(message.transaction)
             self._check_memory(message.value)
         partition: int | None = message.partition
         count = len(self._producer.partitions_for(message.topic))
@@ -314,11 +320,7 @@ class Producer:
         Raises:
             Exception: of a callback; the rest is reported by the next call.
         """
-        engine = self._running_engine()
-        self._reports.check_not_interrupted("poll")
-        if timeout != 0:
-            with _raising():
-                engine.check_may_wait("poll")
+        self._engine_for("poll", may_wait=timeout != 0)
         deadline_s = _deadline(timeout)
         while True:
             served = self._serve()
@@ -339,10 +341,7 @@ class Producer:
         Raises:
             Exception: of a callback; the rest is reported by the next call.
         """
-        engine = self._running_engine()
-        self._reports.check_not_interrupted("flush")
-        with _raising():
-            engine.check_may_wait("flush")
+        engine = self._engine_for("flush")
         deadline_s = _deadline(timeout)
         with engine.flushing():
             while True:
@@ -361,12 +360,20 @@ class Producer:
             in_flight: messages in requests that are not answered; they may be written.
             blocking: accepted; the call always waits for the purge, which takes a round of the I/O thread.
         """
-        self._running_engine()
-        self._reports.check_not_interrupted("purge")
+        self._engine_for("purge", may_wait=False)
         if in_queue:
             self._unknown_topics.purge()
         with _raising():
             self._producer.purge(bool(in_queue), bool(in_flight))
+
+    def _engine_for(self, call: str, may_wait: bool = True) -> ProducerEngine:
+        """The engine for a call that runs callbacks, or ends messages. Raises if it must not be made now."""
+        engine = self._running_engine()
+        self._reports.check_not_interrupted(call)
+        if may_wait:
+            with _raising():
+                engine.check_may_wait(call)
+        return engine
 
     def _serve(self) -> int:
         served = self._reports.serve()
@@ -512,7 +519,7 @@ class Producer:
         except Exception:  # the exception of the block is the one to raise
             _log.exception("A producer could not be closed after its block had failed")
 
-    def _running_engine(self) -> Any:
+    def _running_engine(self) -> ProducerEngine:
         if self._is_closed:
             raise RuntimeError("Producer has been closed")
         return self._lifecycle.running_engine()

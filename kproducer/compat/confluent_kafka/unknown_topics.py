@@ -31,6 +31,7 @@ from kproducer.errors.broker_errors import error_for_code
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import LONGEST_WAIT_S
 from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.transactions.transaction_state import OpenTransaction
 
 #: How often the thread looks whether a topic is known.
 _PAUSE_S = 0.02
@@ -42,7 +43,7 @@ _log = GuardedLogger(__name__)
 
 
 class WaitingMessage(NamedTuple):
-    """The arguments of one ``produce``, and when it was called (monotonic seconds)."""
+    """The arguments of one ``produce``, when it was called (monotonic seconds), and in which transaction."""
 
     topic: str
     value: Any
@@ -52,6 +53,7 @@ class WaitingMessage(NamedTuple):
     timestamp_ms: int
     callback: Callable[[Any, Any], object] | None
     started_s: float
+    transaction: OpenTransaction | None
 
     @property
     def size_bytes(self) -> int:
@@ -234,7 +236,8 @@ class UnknownTopics:
         engine = self._producer._lifecycle.last_engine
         if engine is not None and engine.transaction_lifecycle is not None:
             # As for every message of a transaction that was not written.
-            engine.transaction_lifecycle.send_failed(error)
+            for each in failed:
+                engine.transaction_lifecycle.send_failed(error, each.transaction)
         self._forget_if_empty(topic)
 
     def _forget_if_empty(self, topic: str) -> None:

@@ -45,6 +45,7 @@ _SAME = frozenset(
         *("ssl_context", "ssl_check_hostname", "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"),
         *("ssl_password", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password"),
         *("sasl_kerberos_service_name", "sasl_kerberos_domain_name", "proxy_url"),
+        *("metrics_num_samples", "metrics_sample_window_ms"),
     )
 )
 #: Converted below.
@@ -58,8 +59,6 @@ _CONVERTED = frozenset(
 #: Without effect here: why. A value with the second entry, the default, causes no warning.
 IGNORED: dict[str, tuple[str, Any]] = {
     "kafka_client": ("kproducer has its own client", None),
-    "metrics_num_samples": ("metrics() uses two windows of 30 s, as Java does by default", 2),
-    "metrics_sample_window_ms": ("metrics() uses two windows of 30 s, as Java does by default", 30000),
     "receive_message_max_bytes": ("the size of responses is limited without a setting", 100000000),
     "sasl_kerberos_name": ("sasl_kerberos_service_name and sasl_kerberos_domain_name apply", None),
     "selector": ("kproducer chooses how it waits for sockets", None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -22,9 +23,11 @@ from kproducer import (
 )
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords
 from kproducer.errors.internal_errors import MemoryNeededError, TopicNeededError
 from kproducer.runtime.clock import SystemClock
+from tests.support.interruption import interrupt_after
 
 SIZE, TOTAL = 1000, 3000
 TOPICS = "abc"
@@ -44,6 +47,7 @@ class Cluster:
         self.config = SimpleNamespace(max_block_ms=max_block_ms)
         self.clock = SystemClock()
         self.transaction_lifecycle = None
+        self.is_closed = self.runs_application_code = False
         # The engine, its parts, and the lifecycle, in one.
         self.metadata = self.accumulator = self.sender = self.last_engine = self
         self.snapshot = SimpleNamespace(
@@ -104,7 +108,7 @@ class Cluster:
         self.buffers.append(buffer)
         return number
 
-    def note_refusal(self, error: BaseException) -> None:
+    def note_refusal(self, error: BaseException, transaction: object = None) -> None:
         self.refused.append(error)
 
     def free(self) -> None:
@@ -118,7 +122,7 @@ class Sends:
     def __init__(self, cluster: Cluster) -> None:
         loop = asyncio.get_running_loop()
         self.cluster = cluster
-        self.waiting = WaitingRecords(cluster, cluster, LoopWaiters(loop))  # type: ignore[arg-type]
+        self.waiting = WaitingRecords(cluster, cluster, LoopWaiters(loop), BackgroundCalls("call"))  # type: ignore[arg-type]
         self.futures: list[SendFuture] = []
         self.topics: list[str] = []
 
@@ -319,3 +323,89 @@ def test_two_threads_that_start_loops_may_drop_the_same_closed_loop() -> None:
         assert not producer._by_loop
     finally:
         producer._producer.close(0)
+
+
+NOTING = {
+    function.__code__
+    for function in (
+        WaitingRecords._pump,
+        WaitingRecords._granted,
+        WaitingRecords._try,
+        WaitingRecords._accepted,
+        WaitingRecords._forget,
+        WaitingRecords._release,
+    )
+}
+
+
+@pytest.mark.parametrize("waits_for", ["memory", "metadata"])
+def test_an_interrupt_neither_repeats_nor_forgets_a_record(waits_for: str) -> None:
+    interrupted = True
+    instructions = 0
+    while interrupted:
+        instructions += 1
+        cluster = Cluster()
+        if waits_for == "memory":
+            cluster.known = {"a"}
+        loop = asyncio.new_event_loop()
+        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)] if waits_for == "memory" else []
+        futures: list[SendFuture] = []
+        settled: list[bool] = []
+
+        async def begin(
+            cluster: Cluster = cluster, futures: list[SendFuture] = futures, settled: list[bool] = settled
+        ) -> None:
+            sends = Sends(cluster)
+            futures += [sends.send("a") for _ in range(3)]
+            waits = asyncio.ensure_future(sends.waiting.until_accepted())
+            waits.add_done_callback(lambda done: settled.append(done.result()))
+            await asyncio.sleep(0)
+
+        loop.run_until_complete(begin())
+        for buffer in held:
+            cluster.pool.deallocate(buffer)
+        if waits_for == "metadata":
+            cluster.learn("a")
+
+        async def end_of(futures: list[SendFuture] = futures) -> None:
+            await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 30)
+
+        end = loop.create_task(end_of())
+        finish = partial(loop.run_until_complete, end)
+        interrupted = interrupt_after(instructions, NOTING, finish, as_signals_do=True)
+        finish()
+        loop.run_until_complete(asyncio.sleep(0))
+        numbers = [number for _, number in cluster.accepted]
+        assert sorted(set(numbers)) == numbers, f"sent twice at instruction {instructions}"
+        outcomes = [future.exception() or future.result() for future in futures]
+        assert [each for each in outcomes if isinstance(each, int)] == numbers, f"at {instructions}"
+        assert settled == [True], f"at instruction {instructions}"
+        while cluster.buffers:
+            cluster.free()
+        assert cluster.pool.available_bytes == TOTAL, f"at instruction {instructions}"
+        assert cluster.listeners == []
+        loop.close()
+    assert instructions > 20
+
+
+def test_a_record_that_waits_has_few_objects_for_the_garbage_collector() -> None:
+    """Their number decides how long a collection stops the loop while thousands of records wait."""
+
+    async def main() -> None:
+        cluster = Cluster()
+        cluster.known = {"a"}
+        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+        sends = Sends(cluster)
+        sends.send("a")
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(1000):
+            sends.send("a")
+        # The future, the record, and its arguments.
+        assert (len(gc.get_objects()) - before) / 1000 < 3.5
+        for future in sends.futures:
+            future.cancel()
+        for buffer in held:
+            cluster.pool.deallocate(buffer)
+
+    asyncio.run(main())

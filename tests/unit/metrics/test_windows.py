@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.metrics.windows import NUM_SAMPLES, WINDOW_MS, Recent, Series, Windows, combined
+from kproducer import KafkaProducer, ProducerConfig
+from kproducer.metrics.windows import WINDOW_MS, Recent, Series, Windows, combined, windows_of
 from tests.support.manual_clock import ManualClock
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 4 * WINDOW_MS), st.integers(0, 1000)), max_size=30), st.integers(0, 3)
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 1000)), max_size=30),
+    st.integers(0, 3),
+    st.integers(1, 6),
+    st.integers(1, 100),
 )
-def test_a_series_agrees_with_a_list_of_its_values(steps: list[tuple[int, int]], idle_windows: int) -> None:
+def test_a_series_agrees_with_a_list_of_its_values(
+    steps: list[tuple[int, int]], idle_windows: int, num_samples: int, window_ms: int
+) -> None:
     clock = ManualClock()
     started_ms = clock.now_ms
-    windows, series = Windows(clock), Series()
+    windows = Windows(clock, num_samples, window_ms)
+    series = windows.series()
     values: list[tuple[int, int]] = []
     for wait_ms, value in steps:
         clock.now_ms += wait_ms
         series.add(float(value), windows.at(clock.now_ms))
         values.append((clock.now_ms, value))
-    clock.now_ms += idle_windows * WINDOW_MS
-    present = (clock.now_ms - started_ms) // WINDOW_MS
-    recent = [value for at_ms, value in values if (at_ms - started_ms) // WINDOW_MS > present - NUM_SAMPLES]
+    clock.now_ms += idle_windows * window_ms
+    present = (clock.now_ms - started_ms) // window_ms
+    recent = [value for at_ms, value in values if (at_ms - started_ms) // window_ms > present - num_samples]
     found = series.recent(windows.now())
     assert (found.count, found.total) == (len(recent), sum(recent))
     assert found.maximum == max(recent, default=0)
@@ -46,6 +54,26 @@ def test_rates_are_divided_by_one_window_at_least_and_two_at_most() -> None:
     assert windows.seconds(started_ms + 10_000) == 40  # as in Java: at least one whole window
     for elapsed_ms in range(WINDOW_MS, 5 * WINDOW_MS, 7_000):
         assert WINDOW_MS / 1000 <= windows.seconds(started_ms + elapsed_ms) < 2 * WINDOW_MS / 1000
+
+
+def test_rates_are_divided_by_all_windows_but_one_at_least() -> None:
+    clock = ManualClock()
+    windows = Windows(clock, 4, 1000)
+    assert windows.seconds(clock.now_ms) == 3
+    assert windows.seconds(clock.now_ms + 10_500) == 3.5
+    assert 0 < Windows(clock, 1, 1000).seconds(clock.now_ms) <= 1
+
+
+def test_all_parts_have_the_windows_of_the_settings() -> None:
+    clock = ManualClock()
+    settings: dict[str, Any] = {"metrics_num_samples": 4, "metrics_sample_window_ms": 1000}
+    with KafkaProducer("localhost:1", **settings) as producer:
+        engine = producer._lifecycle.running_engine()
+        for part in (engine.pool, engine.sender.metrics, engine.client.metrics):
+            now_ms = part.windows._started_ms
+            assert part.windows.seconds(now_ms + 10_500) == 3.5
+    config = ProducerConfig.from_dotted({"bootstrap.servers": "h:1", "metrics.num.samples": "1"})
+    assert windows_of(config, clock).seconds(clock.now_ms + 40_000) == 10
 
 
 def test_a_steady_rate_is_found() -> None:
