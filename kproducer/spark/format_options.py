@@ -66,8 +66,8 @@ class FormatOptions(NamedTuple):
         registry: settings of the schema registry's client; empty: there is none.
         column: the column that is the value itself; empty: a record of all columns.
         schema: as JSON, or ``"latest"``; empty: derived from the columns.
-        record_name: of the record in Avro, if the schema is derived.
-        nulls: whether JSON has fields that are null.
+        record_name: of a derived schema: the record in Avro, the title in JSON; empty: the default.
+        nulls, nan, decimals: how JSON has them; see ``kproducer.columnar.Json``.
         message, descriptor_file: of Protobuf.
         subject_name_strategy, auto_register_schemas, normalize_schemas, use_latest_version, use_schema_id,
             schema_id_serializer: for the registry, as Confluent's serializers have them.
@@ -78,8 +78,10 @@ class FormatOptions(NamedTuple):
     registry: tuple[tuple[str, Any], ...]
     column: str = text()
     schema: str = document()
-    record_name: str = text("topLevelRecord")
+    record_name: str = text()
     nulls: str = choice("omit", "write")
+    nan: str = choice("error", "null")
+    decimals: str = choice("number", "string")
     message: str = text()
     descriptor_file: str = path()
     subject_name_strategy: str | None = special(
@@ -131,8 +133,10 @@ _ATTRIBUTES = {name.replace("_", "."): name for name in _SETTINGS}
 #: The formats that an option is for, if it is not for all of them.
 _ONLY_FOR = {
     "schema": ("avro", "json"),
-    "record_name": ("avro",),
+    "record_name": ("avro", "json"),
     "nulls": ("json",),
+    "nan": ("json",),
+    "decimals": ("json",),
     "message": ("protobuf",),
     "descriptor_file": ("protobuf",),
 }

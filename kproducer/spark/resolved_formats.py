@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from kproducer.bulk.column_format import ColumnFormat, ColumnsToEncode
-from kproducer.columnar import Avro
+from kproducer.columnar.avro import Avro
 from kproducer.errors import InvalidArgumentError, KafkaError
 from kproducer.kernel.arrow import ArrowSource
 from kproducer.kernel.encoder_plan import ArrowField
@@ -31,6 +31,10 @@ from kproducer.spark.write_columns import NOT_IN_VALUES, FormattedColumns, Write
 
 #: Formats that a process keeps. Most have one query, or a few.
 _MOST_FORMATS = 32
+#: The name that Spark's ``to_avro`` gives to records, so that a subject which has such schemas accepts ours.
+_AVRO_NAME = "topLevelRecord"
+#: Phrases of the formats' errors that speak of arguments, and what they mean here.
+_PHRASES = {", with columns=[...]": " (df.drop)", "pass columns='name'": "set the option '{role}.column'"}
 
 
 class Format(Protocol):
@@ -132,19 +136,37 @@ def _avro(
         schema=options.schema or None,
         registry=registry,
         conf=conf,
-        name=options.record_name,
+        name=options.record_name or _AVRO_NAME,
+    )
+
+
+def _json(
+    options: FormatOptions, registry: SchemaRegistryClient | None, conf: Mapping[str, Any] | None
+) -> Format:
+    from kproducer.columnar.json import Json
+
+    choices: dict[str, Any] = {"nulls": options.nulls, "nan": options.nan, "decimals": options.decimals}
+    return Json(
+        options.written_column or None,
+        schema=options.schema or None,
+        registry=registry,
+        conf=conf,
+        title=options.record_name or None,
+        **choices,
     )
 
 
 _MAKERS: dict[
     str, Callable[[FormatOptions, SchemaRegistryClient | None, Mapping[str, Any] | None], Format]
-] = {"avro": _avro}
+] = {"avro": _avro, "json": _json}
 
 
 def _with_options(text: str, role: str) -> str:
     """Append to the text of a format's error the names of the options for what it mentions."""
+    for phrase, meaning in _PHRASES.items():
+        text = text.replace(phrase, meaning.format(role=role))
     names = {name: f"{REGISTRY_PREFIX}{name}" for name in SETTING_NAMES if "." in name}
-    names |= {name: f"{role}.{name}" for name in CONF_NAMES} | {"columns": f"{role}.column"}
+    names |= {name: f"{role}.{name}" for name in CONF_NAMES}
     words = set(re.findall(r"[a-z]+(?:\.[a-z]+)*", text))
     options = [f"'{option}'" for name, option in names.items() if name in words]
     return f"{text} (as options: {', '.join(options)})" if options else text
