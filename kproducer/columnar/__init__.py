@@ -7,5 +7,7 @@ from __future__ import annotations
 
 from kproducer.columnar.avro import Avro
 from kproducer.columnar.avro_schema import avro_schema
+from kproducer.columnar.json import Json
+from kproducer.columnar.json_schema import json_schema
 
-__all__ = ["Avro", "avro_schema"]
+__all__ = ["Avro", "Json", "avro_schema", "json_schema"]

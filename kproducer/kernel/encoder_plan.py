@@ -62,6 +62,52 @@ class AvroOperation(IntEnum):
     UNION = 14
 
 
+class JsonOperation(IntEnum):
+    """How a node writes a value as JSON. ``a`` and ``b`` are parameters of the node.
+
+    What stands between values is in the prefixes of nodes: each element of an array begins with a comma, each
+    member of an object with a comma and its name. The bracket then takes the place of the first comma.
+
+    NOTHING: no bytes (the type null).
+    BOOLEAN: ``true`` or ``false``.
+    INTEGER: all digits.
+    FLOAT: of ``a`` bytes (2, 4 or 8): the fewest digits that read back as the same number of this size, in
+    the form of Python's ``repr``. NaN and infinities: with ``b`` 1 the node's null, else they do not fit.
+    TEXT: a string, escaped.
+    BINARY: a string in base64.
+    UUID: the text of 16 bytes.
+    DECIMAL: all digits, ``a`` of them behind the point; with ``b`` 1 as a string.
+    DATE: ``YYYY-MM-DD``. ``a``: ticks per day.
+    TIME, TIMESTAMP: as in ISO 8601. ``a``: ticks per second. ``b`` 1: in UTC, with a ``Z``.
+    DURATION: a duration of ISO 8601 in seconds. ``a``: ticks per second.
+    INTERVAL: a duration of ISO 8601 in months, days and seconds.
+    ARRAY: the child's values.
+    MAP: the same in braces; the child is an ENTRY.
+    ENTRY: the children, one after the other: key and value.
+    OBJECT: the same in braces.
+    UNION: as in ``AvroOperation``.
+    """
+
+    NOTHING = 0
+    BOOLEAN = 1
+    INTEGER = 2
+    FLOAT = 3
+    TEXT = 4
+    BINARY = 5
+    UUID = 6
+    DECIMAL = 7
+    DATE = 8
+    TIME = 9
+    TIMESTAMP = 10
+    DURATION = 11
+    INTERVAL = 12
+    ARRAY = 13
+    MAP = 14
+    ENTRY = 15
+    OBJECT = 16
+    UNION = 17
+
+
 class Misfit(IntEnum):
     """Why a value cannot be written. ``REASONS`` has the words."""
 

@@ -19,7 +19,7 @@ from kproducer.schema_registry.registry_serializer import (
 )
 from kproducer.schema_registry.schemas import Schema
 
-_SETTINGS = {"validate": True}
+SETTINGS = {"validate": True}
 _LONGEST_TEXT = 500
 
 
@@ -53,47 +53,59 @@ class JSONSerializer(RegistrySerializer):
                 "JSONSerializer needs the package jsonschema-rs: pip install 'kproducer[json]'"
             ) from error
         self._arguments = (schema_str, schema_registry_client, to_dict, conf, json_encode)
-        checked = checked_conf("JSONSerializer", conf, _SETTINGS)
-        schema_format = _JsonFormat(schema_str, schema_registry_client, checked["validate"], json_encode)
+        checked = checked_conf("JSONSerializer", conf, SETTINGS)
+        schema_format = JsonFormat(
+            "JSONSerializer: schema_str", schema_str, schema_registry_client, checked["validate"], json_encode
+        )
         super().__init__(schema_format, schema_registry_client, checked, to_dict)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._arguments
 
 
-class _JsonFormat:
-    """See ``SchemaFormat``."""
+class JsonFormat:
+    """See ``SchemaFormat``.
+
+    Args:
+        owner: the argument that the schema is, for the errors' texts.
+        given: the application's schema; ``None``: the registry has it.
+        client: for references; ``None``: a schema that has some is refused.
+        validates: values are checked against the schema.
+        json_encode: see ``JSONSerializer``.
+
+    Attributes:
+        schema: the application's.
+    """
 
     schema_type = "JSON"
     fmt: str | None = None
 
     def __init__(
         self,
+        owner: str,
         given: str | Schema | None,
-        client: SchemaRegistryClient,
+        client: SchemaRegistryClient | None,
         validates: bool,
-        json_encode: Callable[[Any], str | bytes] | None,
+        json_encode: Callable[[Any], str | bytes] | None = None,
     ) -> None:
         if given is not None and not isinstance(given, (str, Schema)):
-            raise ConfigError(
-                f"JSONSerializer: schema_str: expected JSON or a Schema, got {type(given).__name__}"
-            )
-        self._schema = Schema(given, "JSON") if isinstance(given, str) else given
+            raise ConfigError(f"{owner}: expected JSON or a Schema, got {type(given).__name__}")
+        self.schema = Schema(given, "JSON") if isinstance(given, str) else given
         self._client = client
         self._validates = validates
         self._json_encode = json_encode
         self.record_name: str | None = None
-        if self._schema is not None:
+        if self.schema is not None:
             try:
-                contents = json.loads(self._schema.schema_str)
+                contents = json.loads(self.schema.schema_str)
             except ValueError as error:
-                raise ConfigError(f"JSONSerializer: schema_str is not JSON: {error}") from error
+                raise ConfigError(f"{owner} is not JSON: {error}") from error
             self.record_name = contents.get("title") if isinstance(contents, dict) else None
-            if not self._schema.references:
-                self._validator(self._schema)  # a mistake in it shows now
+            if not self.schema.references:
+                self._validator(self.schema)  # a mistake in it shows now
 
     def own_schema(self, registration: Registration) -> Schema | None:
-        return self._schema
+        return self.schema
 
     def message_indexes(self, schema: Schema) -> Sequence[int]:
         return ()
@@ -119,13 +131,23 @@ class _JsonFormat:
 
         return encode
 
+    def parsed(self, schema: Schema) -> tuple[Any, dict[str, Any]]:
+        """The contents of a schema, and those of the schemas that it refers to, by name.
+
+        Raises:
+            SerializationError: it is not valid, or a reference is missing.
+        """
+        try:
+            return json.loads(schema.schema_str), dict(self._references(schema))
+        except ValueError as error:
+            raise SerializationError(f"the JSON Schema is not valid: {error}") from error
+
     def _validator(self, schema: Schema) -> Any:
         import jsonschema_rs
 
+        contents, resources = self.parsed(schema)
         try:
-            contents = json.loads(schema.schema_str)
             registry = None
-            resources = dict(self._references(schema))
             if resources:
                 registry = jsonschema_rs.Registry(
                     resources.items(), draft=jsonschema_rs.Draft7, retriever=_refuse_to_retrieve
@@ -134,14 +156,16 @@ class _JsonFormat:
                 return jsonschema_rs.validator_for(contents, registry=registry, retriever=_refuse_to_retrieve)
             # The version that Schema Registry assumes.
             return jsonschema_rs.Draft7Validator(contents, registry=registry, retriever=_refuse_to_retrieve)
-        except SerializationError:
-            raise
         except Exception as error:
             # jsonschema-rs raises errors of several classes for schemas that are not valid.
             raise SerializationError(f"the JSON Schema is not valid: {_shortened(str(error))}") from error
 
     def _references(self, schema: Schema) -> Iterator[tuple[str, Any]]:
         for reference in schema.references:
+            if self._client is None:
+                raise SerializationError(
+                    f"the schema refers to {reference.subject!r}, and there is no schema registry"
+                )
             other = self._client.get_version(reference.subject, reference.version, deleted=True).schema
             yield reference.name, json.loads(other.schema_str)
             yield from self._references(other)

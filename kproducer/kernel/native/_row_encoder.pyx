@@ -17,6 +17,7 @@ from kproducer.kernel.native._arrow_reader cimport (
 )
 from kproducer.kernel.native._avro_writer cimport reads_avro, write_avro
 from kproducer.kernel.native._batch cimport murmur2_raw
+from kproducer.kernel.native._json_writer cimport prepare_json, reads_json, write_json
 from kproducer.kernel.native._row_output cimport NO_MEMORY, WRITTEN, Node, Output, Symbol, find_value, put
 
 cdef enum:
@@ -40,6 +41,10 @@ cdef class RowEncoder:
         if plan.format == 0:
             self.write = write_avro
             self.reads = reads_avro
+        elif plan.format == 2:
+            prepare_json()
+            self.write = write_json
+            self.reads = reads_json
         else:
             raise ValueError(f"no format {plan.format}")
         self._build(&self.root, plan.root, &count, 0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kproducer.kernel.encoder_plan import CONSTANT, ROW, EncoderPlan, Format, Misfit, MisfitError, PlanNode
 from kproducer.kernel.pure.avro_writer import write_avro
+from kproducer.kernel.pure.json_writer import write_json
 
 if TYPE_CHECKING:
     from kproducer.kernel.pure.arrow import ArrowSource
@@ -22,7 +23,7 @@ WriteChild: TypeAlias = Callable[[PlanNode, Any], None]
 #: Writes a value of a node, which is not null, to the output.
 WriteValue: TypeAlias = Callable[[bytearray, PlanNode, Any, WriteChild], None]
 
-_WRITERS: Final[dict[Format, WriteValue]] = {Format.AVRO: write_avro}
+_WRITERS: Final[dict[Format, WriteValue]] = {Format.AVRO: write_avro, Format.JSON: write_json}
 
 
 class RowEncoder:

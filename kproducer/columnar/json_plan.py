@@ -1,0 +1,274 @@
+"""JsonCompiler: from the types of Arrow columns, and what a JSON Schema says, to the nodes of a plan.
+
+Sources: RFC 8259 (JSON); the Arrow C data interface (format texts).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from kproducer.columnar.chosen_columns import (
+    BINARY,
+    INTEGERS,
+    LISTS,
+    TEXT,
+    TICKS_PER_SECOND,
+    ChosenColumns,
+    type_name,
+)
+from kproducer.columnar.json_constraints import Constraints, ViolatedError
+from kproducer.errors import InvalidArgumentError
+from kproducer.kernel.encoder_plan import ROW, ArrowField, JsonOperation, PlanNode
+
+UUID_EXTENSION: Final = "arrow.uuid"
+_MS_PER_DAY: Final = 86_400_000
+#: Digits that decimals of 256 bits have.
+_MOST_SCALE: Final = 76
+_FLOAT_BYTES: Final = {"e": 2, "f": 4, "g": 8}
+#: Types whose JSON is not a string, and so is quoted if it is a key.
+_UNQUOTED: Final = frozenset({"boolean", "integer"})
+_REMEDIES: Final = {
+    "null": "leave the column out",
+    "boolean": "cast it to bool",
+    "integer": "cast it to int64",
+    "number": "cast it to float64",
+    "string": "cast it to string",
+    "array": "make it a list",
+    "object": "make it a struct or a map",
+}
+
+
+class JsonOptions(NamedTuple):
+    """How values are written that JSON has no form for.
+
+    Attributes:
+        omits_nulls: fields that are null are left out.
+        nan_is_null: NaN and infinities are written as null.
+        decimals_are_strings: else they are numbers.
+    """
+
+    omits_nulls: bool = False
+    nan_is_null: bool = False
+    decimals_are_strings: bool = False
+
+
+class _Around(NamedTuple):
+    """What is written before a value, and for null, with what is before it; ``None``: null does not fit."""
+
+    prefix: bytes = b""
+    null: bytes | None = b"null"
+
+    @classmethod
+    def of(cls, prefix: bytes, constraints: Constraints) -> _Around:
+        return cls(prefix, None if constraints.exclude_null else prefix + b"null")
+
+
+def scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | None:
+    """How values without others in them are written.
+
+    Returns:
+        A node without column and place, and the type in JSON Schema; ``None``: the type is another one.
+    """
+    values = field.values
+    text = values.format
+    if text == "b":
+        return PlanNode(JsonOperation.BOOLEAN, 0), "boolean"
+    if text in INTEGERS:
+        return PlanNode(JsonOperation.INTEGER, 0), "integer"
+    if text in _FLOAT_BYTES:
+        return PlanNode(JsonOperation.FLOAT, 0, a=_FLOAT_BYTES[text], b=options.nan_is_null), "number"
+    if text in TEXT:
+        return PlanNode(JsonOperation.TEXT, 0), "string"
+    if text == "w:16" and UUID_EXTENSION in (field.extension, values.extension):
+        return PlanNode(JsonOperation.UUID, 0), "string"
+    if text in BINARY or text.startswith("w:"):
+        return PlanNode(JsonOperation.BINARY, 0), "string"
+    if text.startswith("d:"):
+        scale = int(text[2:].split(",")[1])
+        if abs(scale) > _MOST_SCALE:
+            return None
+        kind = "string" if options.decimals_are_strings else "number" if scale > 0 else "integer"
+        return PlanNode(JsonOperation.DECIMAL, 0, a=scale, b=options.decimals_are_strings), kind
+    if text in ("tdD", "tdm"):
+        return PlanNode(JsonOperation.DATE, 0, a=1 if text == "tdD" else _MS_PER_DAY), "string"
+    if text.startswith("tt"):
+        return PlanNode(JsonOperation.TIME, 0, a=TICKS_PER_SECOND[text[2]]), "string"
+    if text.startswith("ts"):
+        return PlanNode(JsonOperation.TIMESTAMP, 0, a=TICKS_PER_SECOND[text[2]], b=bool(text[4:])), "string"
+    if text.startswith("tD"):
+        return PlanNode(JsonOperation.DURATION, 0, a=TICKS_PER_SECOND[text[2]]), "string"
+    if text.startswith("ti"):
+        return PlanNode(JsonOperation.INTERVAL, 0), "string"
+    return None
+
+
+class JsonCompiler:
+    """Compiles the columns of one call.
+
+    Args:
+        options: of the format.
+        role: ``"key"`` or ``"value"``.
+    """
+
+    def __init__(self, options: JsonOptions, role: str) -> None:
+        self._options = options
+        self._role = role
+        # The column whose values are compiled.
+        self._column = ""
+
+    def row(self, chosen: ChosenColumns, constraints: Constraints) -> PlanNode:
+        """The node that makes an object of the columns of a row.
+
+        Args:
+            chosen: the columns. Others that the schema names are written as well.
+            constraints: of the schema.
+
+        Raises:
+            InvalidArgumentError: a type has no form in JSON, or does not fit the schema.
+        """
+        named = constraints.properties
+        others = [column for column in chosen.others if column[1].name in named]
+        columns = sorted([*chosen.columns, *others]) if others else chosen.columns
+        names = [field.name for _, field in columns]
+        try:
+            constraints = constraints.narrowed("object", names)
+        except ViolatedError as error:
+            raise InvalidArgumentError(
+                f"{self._role}: an object of the columns ({', '.join(map(repr, names))}) does not fit the "
+                f"JSON Schema: it {error}: choose other columns, or change the schema"
+            ) from None
+        children = self._members(columns, "", constraints)
+        return PlanNode(JsonOperation.OBJECT, ROW, children=children)
+
+    def column(self, number: int, field: ArrowField, constraints: Constraints) -> PlanNode:
+        """The node that writes one column.
+
+        Raises:
+            InvalidArgumentError: as for ``row``.
+        """
+        self._column = field.name
+        return self._node(field, number, "", constraints, _Around.of(b"", constraints))
+
+    def _node(
+        self, field: ArrowField, column: int, place: str, constraints: Constraints, around: _Around
+    ) -> PlanNode:
+        values = field.values
+        if values.format == "n":
+            if around.null is None:
+                raise self._mismatch(field, place, constraints, "is null, which is not allowed")
+            return PlanNode(JsonOperation.NOTHING, column, null=around.null, place=place)
+        if values.format.startswith("+u"):
+            return self._union(values, column, place, constraints, around)
+        found = scalar(field, self._options)
+        names = None
+        if found is not None:
+            node, kind = found
+        elif values.format.startswith(LISTS):
+            node, kind = PlanNode(JsonOperation.ARRAY, 0), "array"
+        elif values.format == "+m":
+            node, kind = PlanNode(JsonOperation.MAP, 0), "object"
+        elif values.format == "+s":
+            node, kind = PlanNode(JsonOperation.OBJECT, 0), "object"
+            names = [child.name for child in values.children]
+        else:
+            raise InvalidArgumentError(
+                f"{self._role}: {self._where(place)} is of type {type_name(field)}, which is not written as "
+                "JSON: cast it, or leave it out"
+            )
+        try:
+            narrowed = constraints.narrowed(kind, names)
+        except ViolatedError as error:
+            raise self._mismatch(field, place, constraints, str(error)) from None
+        children: tuple[PlanNode, ...] = ()
+        if kind == "array":
+            children = (self._element(values, place, narrowed),)
+        elif names is not None:
+            children = self._members(list(enumerate(values.children)), place, narrowed)
+        elif kind == "object":
+            children = (self._entry(values.children[0], place, narrowed.of_member(None)),)
+        return node._replace(
+            column=column, prefix=around.prefix, null=around.null, children=children, place=place
+        )
+
+    def _members(
+        self, fields: Sequence[tuple[int, ArrowField]], place: str, constraints: Constraints
+    ) -> tuple[PlanNode, ...]:
+        """The nodes of the members of an object."""
+        members = []
+        seen = set()
+        for number, field in fields:
+            inner = f"{place}.{field.name}" if place else field.name
+            if not place:
+                self._column = field.name
+            if field.name in seen:
+                raise InvalidArgumentError(
+                    f"{self._role}: {self._where(inner)} exists twice: rename one of them"
+                )
+            seen.add(field.name)
+            within = constraints.of_member(field.name)
+            around = _Around.of(f",{json.dumps(field.name, ensure_ascii=False)}:".encode(), within)
+            if self._options.omits_nulls:
+                around = around._replace(null=None if constraints.require(field.name) else b"")
+            members.append(self._node(field, number, inner, within, around))
+        return tuple(members)
+
+    def _element(self, values: ArrowField, place: str, constraints: Constraints) -> PlanNode:
+        within = constraints.of_elements()
+        return self._node(values.children[0], 0, f"{place}[]", within, _Around.of(b",", within))
+
+    def _entry(self, entry: ArrowField, place: str, constraints: Constraints) -> PlanNode:
+        """The node of a key and a value of a map."""
+        key, value = entry.values.children
+        found = scalar(key, self._options)
+        if found is None or found[0].operation in (JsonOperation.FLOAT, JsonOperation.DECIMAL):
+            raise InvalidArgumentError(
+                f"{self._role}: {self._where(f'{place}.key')} is of type {type_name(key)}, but keys in JSON "
+                "are strings: cast it to string"
+            )
+        node, kind = found
+        quote = b'"' if kind in _UNQUOTED else b""
+        children = (
+            node._replace(column=0, prefix=b"," + quote, place=f"{place}.key"),
+            self._node(value, 1, f"{place}.value", constraints, _Around.of(quote + b":", constraints)),
+        )
+        return PlanNode(JsonOperation.ENTRY, 0, children=children, place=f"{place}[]")
+
+    def _union(
+        self, values: ArrowField, column: int, place: str, constraints: Constraints, around: _Around
+    ) -> PlanNode:
+        """Unions have no nulls of their own, but their alternatives do."""
+        children = tuple(
+            self._node(child, number, f"{place}.{child.name}", constraints, around)
+            for number, child in enumerate(values.children)
+        )
+        type_ids = filter(None, values.format.partition(":")[2].split(","))
+        symbols = tuple((bytes((int(each),)), bytes((number,))) for number, each in enumerate(type_ids))
+        return PlanNode(JsonOperation.UNION, column, children=children, symbols=symbols, place=place)
+
+    # -- errors --------------------------------------------------------------------------------------
+
+    def _where(self, place: str) -> str:
+        where = f"column {self._column!r}" if self._column else "the data"
+        return where if place in ("", self._column) else f"{where}, at {place!r},"
+
+    def _mismatch(
+        self, field: ArrowField, place: str, constraints: Constraints, problem: str
+    ) -> InvalidArgumentError:
+        remedy = next(
+            (text for kind, text in _REMEDIES.items() if kind != "null" and _allows(constraints, kind)),
+            _REMEDIES["null"],
+        )
+        return InvalidArgumentError(
+            f"{self._role}: {self._where(place)} is of type {type_name(field)} and does not fit the property "
+            f"{place!r} of the JSON Schema: it {problem}: {remedy}, or change the schema"
+        )
+
+
+def _allows(constraints: Constraints, kind: str) -> bool:
+    try:
+        constraints.narrowed(kind)
+    except ViolatedError:
+        return False
+    return True
