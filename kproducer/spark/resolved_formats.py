@@ -8,6 +8,7 @@ same one, unless that was idle for a minute.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -108,7 +109,11 @@ def _read_columns(options: Iterable[FormatOptions], schema: t.StructType) -> set
 
 @lru_cache(_MOST_FORMATS)
 def _registry(settings: tuple[tuple[str, Any], ...]) -> SchemaRegistryClient | None:
-    return SchemaRegistryClient(dict(settings)) if settings else None
+    if not settings:
+        return None
+    client = SchemaRegistryClient(dict(settings))
+    atexit.register(client.close)
+    return client
 
 
 def _made(options: FormatOptions) -> Format:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import Row
 from pyspark.sql import types as t
@@ -85,11 +86,51 @@ def registry():
 
 
 def avro(registry: FakeSchemaRegistry, topic: str, data: bytes, field: str = MessageField.VALUE):
-    client = SchemaRegistryClient({"url": registry.url})
-    try:
+    with SchemaRegistryClient({"url": registry.url}) as client:
         return AvroDeserializer(client)(data, SerializationContext(topic, field))
-    finally:
-        client.close()
+
+
+def from_json(registry: FakeSchemaRegistry, topic: str, data: bytes):
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        return JSONDeserializer(None, schema_registry_client=client)(
+            data, SerializationContext(topic, MessageField.VALUE)
+        )
+
+
+def test_columns_become_json(registry):
+    job = Job(registry)
+    (record,) = job.write(ORDERS, [ROW], valueFormat="json", keyFormat="json")
+    assert from_json(registry, job.topic, record.value) == {
+        "id": 1,
+        "price": 1.5,
+        "at": "2024-02-29T12:30:15.123456Z",
+        "tags": ["a"],
+        "counts": {"n": 2, "m": None},
+    }
+    assert record.key[5:] == b'{"shop":"x"}'
+
+
+def test_json_needs_no_registry_and_no_schema():
+    frame = t.StructType().add("n", "integer").add("m", "decimal(5,2)").add("x", "double")
+    rows = [Row(1, decimal.Decimal("1.5"), 0.5), Row(None, None, float("nan"))]
+    sent = Job().write(frame, rows, valueFormat="json", value__nan="null")
+    assert [record.value for record in sent] == [b'{"n":1,"m":1.50,"x":0.5}', b"{}"]
+    sent = Job().write(
+        frame, rows, valueFormat="json", value__nulls="write", value__decimals="string", value__nan="null"
+    )
+    assert [record.value for record in sent] == [
+        b'{"n":1,"m":"1.50","x":0.5}',
+        b'{"n":null,"m":null,"x":null}',
+    ]
+    with pytest.raises(SparkWriteError, match=r"row 1 of the task.*field 'x' is NaN"):
+        Job().write(frame, rows, valueFormat="json")
+
+
+def test_the_title_of_a_json_schema_is_the_record_name(registry):
+    job = Job(registry)
+    options = {"value__record__name": "Order", "value__subject__name__strategy": "RECORD"}
+    job.writer(ORDERS, valueFormat="json", keyFormat="json", **options)
+    assert "Order" in registry.subjects()
 
 
 def test_columns_become_a_record_and_the_key_another_one(registry):

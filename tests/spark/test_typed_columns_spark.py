@@ -124,6 +124,23 @@ def test_spark_reads_every_type_back_from_avro(spark, spark_avro, target):
     assert fields["maybe"] == ["null", "string"]
 
 
+def test_spark_reads_every_type_back_from_json(spark, target):
+    frame = spark.range(4).selectExpr(*ALL_TYPES.split(",\n"))
+    target.save(frame.withColumn("key", f.col("id")), valueFormat="json", keyFormat="json")
+    values = target.values(spark)
+    text = f.expr("CAST(substring(value, 6) AS STRING)")
+    read = values.select(f.from_json(text, frame.schema).alias("r")).select("r.*")
+    assert sorted_rows(read) == sorted_rows(frame)
+    keys = values.selectExpr("CAST(substring(key, 6) AS STRING) AS key").collect()
+    assert sorted(row.key for row in keys) == ["0", "1", "2", "3"]
+    # As with to_json, fields that are null are left out.
+    (row,) = values.select(text.alias("text")).where("text LIKE '%text-1%'").collect()
+    assert "maybe" not in json.loads(row.text)
+    schema = json.loads(target.schema())
+    assert "id" in schema["required"]
+    assert "maybe" not in schema["required"]
+
+
 def test_a_row_that_does_not_fit_fails_the_job_with_row_and_field(spark, target):
     schema = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}]}'
     frame = spark.range(4, numPartitions=1).select((f.col("id") * 1_000_000_000).alias("id"))
