@@ -20,7 +20,7 @@ from pyspark.sql import types as t
 
 from kproducer.bulk.column_format import ColumnFormat, ColumnsToEncode
 from kproducer.columnar.avro import Avro
-from kproducer.errors import InvalidArgumentError, KafkaError
+from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError
 from kproducer.kernel.arrow import ArrowSource
 from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.schema_registry import SchemaRegistryClient, header_schema_id_serializer
@@ -161,9 +161,27 @@ def _json(
     )
 
 
+def _protobuf(
+    options: FormatOptions, registry: SchemaRegistryClient | None, conf: Mapping[str, Any] | None
+) -> Format:
+    try:
+        from kproducer.columnar.protobuf import Protobuf
+        from kproducer.spark.protobuf_messages import RegisteredProtobuf, message_of_file
+    except ImportError as error:
+        raise ConfigError("Protobuf needs the package protobuf: pip install 'kproducer[protobuf]'") from error
+
+    column = options.written_column or None
+    if options.descriptor_file:
+        message = message_of_file(options.descriptor_file, options.message)
+        return Protobuf(message, column, registry=registry, conf=conf)
+    assert registry is not None
+    assert conf is not None
+    return RegisteredProtobuf(options.message, column, options.role, registry, conf)
+
+
 _MAKERS: dict[
     str, Callable[[FormatOptions, SchemaRegistryClient | None, Mapping[str, Any] | None], Format]
-] = {"avro": _avro, "json": _json}
+] = {"avro": _avro, "json": _json, "protobuf": _protobuf}
 
 
 def _with_options(text: str, role: str) -> str:
