@@ -147,8 +147,8 @@ def _parsed(schema: Schema, name: str) -> FileDescriptorProto:
         file = FileDescriptorProto.FromString(base64.b64decode(schema.schema_str, validate=True))
     except (binascii.Error, ValueError, DecodeError) as error:
         raise SerializationError(
-            "the schema registry sent the text of a Protobuf file instead of its descriptors, because it does "
-            "not know format=serialized: use the option 'value.descriptor.file' or 'key.descriptor.file'"
+            "the schema registry sent the text of a Protobuf file instead of its descriptors (it does not "
+            "know format=serialized): use the option 'value.descriptor.file' or 'key.descriptor.file'"
         ) from error
     file.name = name or file.name or "registered.proto"
     return file

@@ -14,6 +14,9 @@ from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.support.kafka.maven_artifacts import KafkaUnavailableError, spark_jar
 from tests.support.requirements import REQUIRE_KAFKA, skip_or_fail
 
+# Older versions of PySpark leave the sockets of collect() to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 _names = (f"typed-spark-{number}" for number in itertools.count())
 
 #: Every type that Spark's ``from_avro`` reads as it was.
