@@ -146,19 +146,19 @@ def spark_jar(artifact: str, version: str) -> Path:
         KafkaUnavailableError: as ``class_path``.
     """
     java_command()
+    versions = list(dict.fromkeys((version, _OLDER_SPARK_VERSION)))
+    folders = {each: cache_folder() / "spark" / f"{artifact}-{each}" for each in versions}
     with _locked(cache_folder() / "spark.lock"):
-        for each in (version, _OLDER_SPARK_VERSION):
-            folder = cache_folder() / "spark" / f"{artifact}-{each}"
-            if not folder.is_dir():
+        if not any(folder.is_dir() for folder in folders.values()):
+            for each, folder in folders.items():
                 pom = _project(_dependency("org.apache.spark", artifact, each, _ALONE))
                 try:
                     _resolve(folder, f"{artifact} {each}", "*.jar", pom)
+                    break
                 except KafkaUnavailableError:
-                    if each == _OLDER_SPARK_VERSION:
+                    if each == versions[-1]:
                         raise
-                    continue
-            break
-    return next(folder.glob("*.jar"))
+    return next(jar for folder in folders.values() for jar in folder.glob("*.jar"))
 
 
 def _class_path(folder: Path, name: str, wanted: str, pom: str) -> str:
