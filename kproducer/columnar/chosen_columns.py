@@ -111,7 +111,7 @@ def type_name(field: ArrowField) -> str:
     if field.dictionary is not None:
         return f"dictionary<{type_name(field.dictionary)}>"
     text = field.format
-    if text.startswith("d:"):
+    if text.startswith("d:") and "," in text:
         precision, scale, *bits = text[2:].split(",")
         return f"decimal{bits[0] if bits else 128}({precision}, {scale})"
     if text.startswith(LISTS) and field.children:

@@ -71,6 +71,14 @@ def scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | No
     Returns:
         A node without column and place, and the type in JSON Schema; ``None``: the type is another one.
     """
+    try:
+        return _scalar(field, options)
+    except (KeyError, IndexError, ValueError):
+        # No type of Arrow: a decimal without a scale, or an unknown unit.
+        return None
+
+
+def _scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | None:
     values = field.values
     text = values.format
     if text == "b":
@@ -99,7 +107,7 @@ def scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | No
         return PlanNode(JsonOperation.TIMESTAMP, 0, a=TICKS_PER_SECOND[text[2]], b=bool(text[4:])), "string"
     if text.startswith("tD"):
         return PlanNode(JsonOperation.DURATION, 0, a=TICKS_PER_SECOND[text[2]]), "string"
-    if text.startswith("ti"):
+    if text in ("tiM", "tiD", "tin"):
         return PlanNode(JsonOperation.INTERVAL, 0), "string"
     return None
 
@@ -136,8 +144,9 @@ class JsonCompiler:
             constraints = constraints.narrowed("object", names)
         except ViolatedError as error:
             raise InvalidArgumentError(
-                f"{self._role}: an object of the columns ({', '.join(map(repr, names))}) does not fit the "
-                f"JSON Schema: it {error}: choose other columns, or change the schema"
+                f"{self._role}: an object of the columns ({', '.join(map(repr, names[:20]))}"
+                f"{', ...' if len(names) > 20 else ''}) does not fit the JSON Schema: it {error}: choose "
+                "other columns, or change the schema"
             ) from None
         children = self._members(columns, "", constraints)
         return PlanNode(JsonOperation.OBJECT, ROW, children=children)
@@ -260,9 +269,10 @@ class JsonCompiler:
             (text for kind, text in _REMEDIES.items() if kind != "null" and _allows(constraints, kind)),
             _REMEDIES["null"],
         )
+        wanted = f"the property {place!r} of the JSON Schema" if place else "the JSON Schema"
         return InvalidArgumentError(
-            f"{self._role}: {self._where(place)} is of type {type_name(field)} and does not fit the property "
-            f"{place!r} of the JSON Schema: it {problem}: {remedy}, or change the schema"
+            f"{self._role}: {self._where(place)} is of type {type_name(field)} and does not fit {wanted}: "
+            f"it {problem}: {remedy}, or change the schema"
         )
 
 

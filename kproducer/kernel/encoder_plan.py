@@ -31,7 +31,7 @@ class AvroOperation(IntEnum):
     BOOLEAN: one byte.
     INTEGER: a zigzag varint. ``a``: the factor, or negative the divisor (rounded down). ``b``: 32 or 64 bits.
     FLOAT, DOUBLE: 4 or 8 bytes, little-endian, of a floating point number or an integer that fits exactly.
-    BYTES: the length and the bytes of a string or binary value.
+    BYTES: the length and the bytes of a string or binary value. ``a`` 1: the bytes alone.
     FIXED: the bytes of a binary value of ``size`` bytes.
     DECIMAL: the unscaled number times 10**``a``, big-endian, with its length. The encoding of the only
     symbol: the least number that has too many digits, in 32 bytes, little-endian.

@@ -94,6 +94,7 @@ cdef class BlockReader:
     cdef Py_ssize_t _header_room
     cdef Py_ssize_t _header_used
 
+    cdef void give_back_encoders(self) noexcept
     cdef int bind_chunk(self) except -1
     cdef int check_chunk(self) except -1
     cdef bint is_bound(self) noexcept

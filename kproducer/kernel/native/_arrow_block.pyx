@@ -53,6 +53,7 @@ cdef class BlockReader:
         memset(self.block.headers, 0, sizeof(self.block.headers))
 
     def __dealloc__(self):
+        self.give_back_encoders()
         free(self.block)
         free(self.header_bytes)
 
@@ -62,8 +63,15 @@ cdef class BlockReader:
         if encoded is None or len(headers) > 63:
             raise ValueError("headers must be pairs of a name and bytes, 63 of them at most")
         self.source.check_idle()
-        self._generation = -1
-        self._value_encoder, self._key_encoder = value, key
+        if value is not None and value is key:
+            raise ValueError("value and key need encoders of their own")
+        self.give_back_encoders()
+        if value is not None:
+            value.take(<void*> self)
+        self._value_encoder = value
+        if key is not None:
+            key.take(<void*> self)
+        self._key_encoder = key
         self._added_count = <int> len(headers)
         # Behind the number, which is one byte.
         self._added_headers = encoded[1:]
@@ -78,6 +86,15 @@ cdef class BlockReader:
                 self.block.headers[row].start = 0
                 self.block.headers[row].size = len(encoded)
 
+    cdef void give_back_encoders(self) noexcept:
+        """Let other readers use the encoders. There is no block then."""
+        if self._value_encoder is not None:
+            self._value_encoder.give_back(<void*> self)
+        if self._key_encoder is not None:
+            self._key_encoder.give_back(<void*> self)
+        self._generation = -1
+        self._value_encoder = self._key_encoder = None
+
     # -- binding a chunk ---------------------------------------------------------------------------------
 
     cdef int bind_chunk(self) except -1:
@@ -90,6 +107,7 @@ cdef class BlockReader:
         cdef Column* root = &self.columns[ROOT]
         cdef ArrowSource source = self.source
         source.check_idle()
+        source.check_chunk()
         self._generation = -1
         if self.positions[VALUE] < 0 and self._value_encoder is None:
             raise ValueError("there is no value column")

@@ -110,15 +110,18 @@ cdef class RowChecksum:
         cdef Cell default_topic
         point_to(self._topic, &default_topic.data, &default_topic.size)
         reader.encode_columns(value, key, list(headers))
-        reader.bind_chunk()
-        source.busy = True
-        with nogil:
-            while fault == -1 and first < source.chunk_rows:
-                fault = reader.read(first, self._timestamp_ms)
-                if fault == -1:
-                    total += _sum_rows(reader, &default_topic, self._partition)
-                    first += reader.rows
-        source.busy = False
+        try:
+            reader.bind_chunk()
+            source.busy = True
+            with nogil:
+                while fault == -1 and first < source.chunk_rows:
+                    fault = reader.read(first, self._timestamp_ms)
+                    if fault == -1:
+                        total += _sum_rows(reader, &default_topic, self._partition)
+                        first += reader.rows
+            source.busy = False
+        finally:
+            reader.give_back_encoders()
         reader.raise_fault(fault)
         self.value += total
         self.rows += source.chunk_rows

@@ -124,6 +124,7 @@ cdef class ArrowSource:
     cdef readonly int64_t chunk_rows
 
     cdef int check_idle(self) except -1
+    cdef int check_chunk(self) except -1
     cdef ArrowSchema* child_schema(self, int number)
     cdef ArrowArray* child(self, int number)
     cdef int _take_stream(self, object capsule) except -1

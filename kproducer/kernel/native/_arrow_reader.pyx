@@ -21,10 +21,13 @@ from libc.stdint cimport (
 )
 from libc.string cimport memcpy, memset, strcmp, strerror
 
+from kproducer.kernel.arrow_names import MOST_LEVELS, TOO_DEEP
+
 #: Seconds since the epoch that fit as milliseconds, with room.
 cdef double _MOST_SECONDS = 9.2e15
-#: Types that contain types are described up to this depth.
+#: Types that contain types are shown in messages up to this depth, and described for a plan up to the next.
 cdef int _DEEPEST = 16
+cdef int _DEEPEST_FIELD = MOST_LEVELS
 #: A flag of ``ArrowSchema``.
 cdef int64_t _IS_NULLABLE = 2
 
@@ -77,15 +80,23 @@ cdef str _format_text(ArrowSchema* schema, int depth):
 
 
 cdef tuple _described(ArrowSchema* schema, int depth):
-    """A field as in ``ArrowField``, children included; those that are too deep are left out."""
-    if schema == NULL or depth > _DEEPEST:
-        return None
-    children = []
-    if schema.children != NULL:
-        children = [_described(schema.children[number], depth + 1) for number in range(max(schema.n_children, 0))]
+    """A field as in ``ArrowField``, children included."""
+    if depth > _DEEPEST_FIELD:
+        raise ValueError(TOO_DEEP)
+    if schema == NULL or schema.n_children < 0 or (schema.n_children and schema.children == NULL):
+        raise invalid("a child is missing")
+    children = [_described(schema.children[number], depth + 1) for number in range(schema.n_children)]
+    text = _text(schema.format)
+    expected = schema.n_children
+    if text == "+m" or text.startswith(("+l", "+L", "+vl", "+vL", "+w:")):
+        expected = 1
+    elif text.startswith(("+us:", "+ud:")):
+        expected = len(text[4:].split(",")) if text[4:] else 0
+    if schema.n_children != expected or (text == "+m" and len(children[0][3]) != 2):
+        raise invalid(f"the format {text!r} with {schema.n_children} children")
     dictionary = None if schema.dictionary == NULL else _described(schema.dictionary, depth + 1)
     return (
-        _text(schema.name), _text(schema.format), bool(schema.flags & _IS_NULLABLE), tuple(children), dictionary,
+        _text(schema.name), text, bool(schema.flags & _IS_NULLABLE), tuple(children), dictionary,
         _extension_name(schema.metadata),
     )
 
@@ -503,6 +514,12 @@ cdef class ArrowSource:
         """Refuse to change what another thread, or the caller of a callback, is reading."""
         if self.busy:
             raise RuntimeError("the Arrow data are being read")
+        return 0
+
+    cdef int check_chunk(self) except -1:
+        """Refuse to read a chunk that is not there: before the first one, or behind the last."""
+        if self._array.release == NULL or self._array_is_unread:
+            raise ValueError("there is no chunk of Arrow data to read")
         return 0
 
     cdef ArrowSchema* child_schema(self, int number):

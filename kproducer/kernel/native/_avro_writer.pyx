@@ -73,7 +73,9 @@ cdef int write_avro(Output* out, Node* node, int64_t row) noexcept nogil:
     cdef bint is_missing = False
     cdef int operation = node.operation
     cdef int code
-    if node.column_number >= 0 or node.column_number < _ROW:
+    if node.column_number == _CONSTANT:
+        return put(out, node.prefix, node.prefix_size)
+    if node.column_number != _ROW:
         if not find_value(node, &row, &column, &is_missing):
             return LEADS_OUTSIDE
         if is_missing:
@@ -85,7 +87,7 @@ cdef int write_avro(Output* out, Node* node, int64_t row) noexcept nogil:
     if operation == INTEGER_VALUE:
         return _write_integer(out, node, column, row)
     if operation == BYTES_VALUE:
-        return _write_bytes(out, column, row)
+        return _write_bytes(out, node, column, row)
     if operation == RECORD:
         return _write_record(out, node, row)
     if operation in (FLOAT, DOUBLE):
@@ -194,7 +196,7 @@ cdef int _write_decimal(Output* out, const Node* node, const Column* column, int
         _negate(number)
     # As few bytes as keep the sign.
     size = 1
-    for at in range(8 * _LIMBS - 1):
+    for at in range(8 * _LIMBS):
         if _byte(number, at) != (0xFF if is_negative else 0):
             size = at + 1
     if (_byte(number, size - 1) >> 7) != is_negative:
@@ -280,11 +282,11 @@ cdef inline int _put_sized(Output* out, const char* data, Py_ssize_t size) noexc
     return WRITTEN
 
 
-cdef inline int _write_bytes(Output* out, const Column* column, int64_t row) noexcept nogil:
+cdef inline int _write_bytes(Output* out, const Node* node, const Column* column, int64_t row) noexcept nogil:
     cdef Cell cell
     if not cell_at(column, row, &cell):
         return LEADS_OUTSIDE
-    return _put_sized(out, cell.data, cell.size)
+    return put(out, cell.data, cell.size) if node.a else _put_sized(out, cell.data, cell.size)
 
 
 cdef int _write_of_bytes(Output* out, const Node* node, const Column* column, int64_t row) noexcept nogil:

@@ -68,6 +68,8 @@ cdef enum:
     _MOST_DIGITS = 78
     _MOST_SCALE = 76
     _SECONDS_PER_DAY = 86400
+    # The calendar repeats after 400 years.
+    _DAYS_PER_ERA = 146097
     _MOST_TICKS = 1000000000
     # Powers of ten that doubles need.
     _LEAST_POWER = -292
@@ -219,10 +221,15 @@ cdef inline char* _put_digits(char* place, uint64_t number) noexcept nogil:
 
 cdef inline char* _put_padded(char* place, uint64_t number, int size) noexcept nogil:
     """Write the last ``size`` digits, with zeros in front."""
-    cdef int at
-    for at in range(size - 1, -1, -1):
-        place[at] = <char> (c"0" + number % 10)
-        number //= 10
+    cdef int at = size
+    cdef uint64_t rest
+    while at >= 2:
+        at -= 2
+        rest = number // 100
+        memcpy(place + at, &_pairs[2 * (number - 100 * rest)], 2)
+        number = rest
+    if at:
+        place[0] = <char> (c"0" + number % 10)
     return place + size
 
 
@@ -634,36 +641,54 @@ cdef inline int64_t _floor_divide(int64_t number, int64_t divisor) noexcept nogi
     return number // divisor - (number % divisor < 0)
 
 
+cdef inline int64_t _whole_seconds(int64_t ticks, int64_t ticks_per_second) noexcept nogil:
+    """Rounded down. Compilers know how to divide by the usual units without a division."""
+    if ticks_per_second == 1000000:
+        return _floor_divide(ticks, 1000000)
+    if ticks_per_second == 1000000000:
+        return _floor_divide(ticks, 1000000000)
+    if ticks_per_second == 1000:
+        return _floor_divide(ticks, 1000)
+    return _floor_divide(ticks, ticks_per_second)
+
+
 cdef int _write_time(Output* out, const Node* node, const Column* column, int64_t row) noexcept nogil:
     """A date, a time or both."""
     cdef int64_t ticks = index_at(column, column.offset + row)
     cdef int64_t days = 0
-    cdef int64_t seconds
+    cdef int64_t seconds = 0
+    cdef uint32_t second
     cdef char* place
     if not reserve(out, 40):
         return NO_MEMORY
     place = out.data + out.size
     place[0] = c'"'
     place += 1
+    if node.operation == DATE:
+        days = ticks if node.a == 1 else _floor_divide(ticks, node.a)
+    else:
+        seconds = _whole_seconds(ticks, node.a)
+        ticks -= seconds * node.a
+        if node.operation == TIMESTAMP:
+            days = _floor_divide(seconds, _SECONDS_PER_DAY)
+            seconds -= days * _SECONDS_PER_DAY
+        elif not 0 <= seconds < _SECONDS_PER_DAY:
+            return misfit(out, node, OUT_OF_RANGE)
     if node.operation != TIME:
-        days = _floor_divide(ticks, node.a * (1 if node.operation == DATE else _SECONDS_PER_DAY))
         if not -_DAYS_FROM_YEAR_0 <= days < _DAYS_TO_YEAR_10000:
             return misfit(out, node, OUT_OF_RANGE)
-        place = _put_date(place, <uint32_t> (days + _DAYS_FROM_MARCH + 146097))
+        place = _put_date(place, <uint32_t> (days + _DAYS_FROM_MARCH + _DAYS_PER_ERA))
+    if node.operation != DATE:
         if node.operation == TIMESTAMP:
             place[0] = c"T"
             place += 1
-    if node.operation != DATE:
-        ticks -= days * node.a * _SECONDS_PER_DAY
-        if not 0 <= ticks < node.a * _SECONDS_PER_DAY:
-            return misfit(out, node, OUT_OF_RANGE)
-        seconds = ticks // node.a
-        place = _put_pair(place, seconds // 3600)
+        second = <uint32_t> seconds
+        place = _put_pair(place, second // 3600)
         place[0] = c":"
-        place = _put_pair(place + 1, seconds // 60 % 60)
+        place = _put_pair(place + 1, second // 60 % 60)
         place[0] = c":"
-        place = _put_pair(place + 1, seconds % 60)
-        place = _put_fraction(place, ticks - seconds * node.a, node.a)
+        place = _put_pair(place + 1, second % 60)
+        place = _put_fraction(place, ticks, node.a)
         if node.b:
             place[0] = c"Z"
             place += 1
@@ -678,8 +703,8 @@ cdef inline char* _put_date(char* place, uint32_t days) noexcept nogil:
     Args:
         days: since March 1st of the year -400. Years that start in March have the leap day at their end.
     """
-    cdef uint32_t era = days // 146097
-    cdef uint32_t day_of_era = days - era * 146097
+    cdef uint32_t era = days // _DAYS_PER_ERA
+    cdef uint32_t day_of_era = days - era * _DAYS_PER_ERA
     cdef uint32_t year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
     cdef uint32_t day = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
     # Five months in a row have 153 days.

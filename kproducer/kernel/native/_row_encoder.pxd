@@ -15,9 +15,13 @@ cdef class RowEncoder:
     cdef ReadsLayout reads
     cdef const char* prefix
     cdef Py_ssize_t prefix_size
+    # Whose cells are in the memory of ``out``; NULL: nobody's.
+    cdef void* _reader
 
     cdef int _build(self, Node* node, object plan_node, int* count, int depth) except -1
     cdef int _hash_symbols(self, Node* node) except -1
+    cdef int take(self, void* reader) except -1
+    cdef void give_back(self, void* reader) noexcept
     cdef int bind(self, ArrowSource source) except -1
     cdef int _bind_node(self, Node* node, ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t rows) except -1
     cdef int _bind_children(self, Node* node, ArrowSchema* schema, ArrowArray* array, int64_t base) except -1

@@ -8,7 +8,7 @@ into memory that the next block uses again. The writers of the formats are in mo
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
@@ -18,7 +18,7 @@ from kproducer.kernel.native._arrow_reader cimport (
 from kproducer.kernel.native._avro_writer cimport reads_avro, write_avro
 from kproducer.kernel.native._batch cimport murmur2_raw
 from kproducer.kernel.native._json_writer cimport prepare_json, reads_json, write_json
-from kproducer.kernel.native._row_output cimport NO_MEMORY, WRITTEN, Node, Output, Symbol, find_value, put
+from kproducer.kernel.native._row_output cimport NO_MEMORY, WRITTEN, Node, Output, Symbol, find_value, put, reserve
 
 cdef enum:
     # As in encoder_plan.
@@ -29,8 +29,11 @@ cdef enum:
     _BLOCK_BYTES = 4 * 1024 * 1024
 
 
+cdef int64_t _MOST_FACTOR = 10**18
+
+
 cdef class RowEncoder:
-    """See the pure twin. For one thread."""
+    """See the pure twin. For one thread, and one reader, whose cells are in the encoder's memory."""
 
     def __cinit__(self, plan: EncoderPlan):
         cdef int count = 0
@@ -60,6 +63,10 @@ cdef class RowEncoder:
         cdef Py_ssize_t number
         if depth > _DEEPEST:
             raise ValueError(f"a plan of more than {_DEEPEST} levels")
+        if plan_node.column < _SAME or (plan_node.column < 0 and (plan_node.column == _ROW) != (depth == 0)):
+            raise ValueError(f"a node of column {plan_node.column} at level {depth} of the plan")
+        if not (-_MOST_FACTOR <= plan_node.a <= _MOST_FACTOR and 0 <= plan_node.size <= INT32_MAX):
+            raise ValueError("a parameter of the plan is out of range")
         node.operation = plan_node.operation
         node.number = count[0]
         count[0] += 1
@@ -112,6 +119,23 @@ cdef class RowEncoder:
             node.symbol_table[at] = <int32_t> number
         return 0
 
+    # -- its reader --------------------------------------------------------------------------------------
+
+    cdef int take(self, void* reader) except -1:
+        """Let one reader use it, until ``give_back``.
+
+        Raises:
+            RuntimeError: another one uses it.
+        """
+        if self._reader != NULL and self._reader != reader:
+            raise RuntimeError("a RowEncoder is used by one reader only")
+        self._reader = reader
+        return 0
+
+    cdef void give_back(self, void* reader) noexcept:
+        if self._reader == reader:
+            self._reader = NULL
+
     # -- binding a chunk ---------------------------------------------------------------------------------
 
     cdef int bind(self, ArrowSource source) except -1:
@@ -125,6 +149,11 @@ cdef class RowEncoder:
         cdef Py_ssize_t number
         cdef int64_t base = source._array.offset if source._is_struct else 0
         cdef bint is_row = node.column_number == _ROW
+        cdef Column row_column
+        source.check_chunk()
+        row_column.layout = STRUCT
+        if is_row and not self.reads(node, &row_column):
+            raise ValueError(f"operation {node.operation} of the plan does not read rows")
         for number in range(node.child_count if is_row else 1):
             child = &node.children[number] if is_row else node
             if child.column_number >= <int> len(source.names):
@@ -163,10 +192,12 @@ cdef class RowEncoder:
             values = &node.dictionary
             container_schema = schema.dictionary
             container = array.dictionary
+            base = 0
         for number in range(node.child_count):
             child = &node.children[number]
             if child.column_number == _SAME:
-                self._bind_node(child, schema, array, base, node.column.length)
+                # Rows are those of the dictionary, if there is one.
+                self._bind_node(child, container_schema, container, base, values.length)
             if child.column_number < 0:
                 continue
             if (
@@ -208,6 +239,8 @@ cdef class RowEncoder:
         cdef const Column* column
         cdef bint is_row = self.root.column_number == _ROW
         self.out.size = 0
+        if not reserve(&self.out, 1):
+            return NO_MEMORY
         for row in range(rows[0]):
             place = first + row
             if not is_row:
@@ -247,14 +280,20 @@ cdef class RowEncoder:
         cdef Py_ssize_t row, rows
         cdef int64_t fault
         cdef Py_ssize_t done = 0
-        cdef Cell* cells = <Cell*> malloc(max(count, 1) * sizeof(Cell))
-        cdef int64_t* details = <int64_t*> malloc(max(count, 1) * sizeof(int64_t))
-        cdef uint8_t* status = <uint8_t*> calloc(max(count, 1), 1)
+        cdef Cell* cells = NULL
+        cdef int64_t* details = NULL
+        cdef uint8_t* status = NULL
+        if not (0 <= first <= source.chunk_rows and 0 <= count <= source.chunk_rows - first):
+            raise IndexError(first)
+        source.check_idle()
+        self.take(<void*> source)
+        source.busy = True
         try:
+            cells = <Cell*> malloc(max(count, 1) * sizeof(Cell))
+            details = <int64_t*> malloc(max(count, 1) * sizeof(int64_t))
+            status = <uint8_t*> calloc(max(count, 1), 1)
             if cells == NULL or details == NULL or status == NULL:
                 raise MemoryError
-            if not 0 <= first <= first + count <= source.chunk_rows:
-                raise IndexError(first)
             self.bind(source)
             while done < count:
                 rows = count - done
@@ -272,6 +311,8 @@ cdef class RowEncoder:
                         encoded.append(PyBytes_FromStringAndSize(cells[row].data, cells[row].size))
                 done += rows
         finally:
+            source.busy = False
+            self.give_back(<void*> source)
             free(cells)
             free(details)
             free(status)

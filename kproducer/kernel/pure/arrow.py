@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kproducer.errors import ConfigError
-from kproducer.kernel.arrow_names import TYPE_NAMES
+from kproducer.kernel.arrow_names import MOST_LEVELS, TOO_DEEP, TYPE_NAMES
 from kproducer.kernel.pure.batch_v2 import encode_headers
 from kproducer.kernel.pure.row_encoder import RowEncoder, raw_values
 from kproducer.types import INT64_MAX
@@ -31,7 +31,7 @@ BLOCK_ROWS: Final = 4096
 
 _NESTED: Final = {
     "list": "+l", "large_list": "+L", "list_view": "+vl", "large_list_view": "+vL", "struct": "+s",
-    "map": "+m",
+    "map": "+m", "run_end_encoded": "+r",
 }  # fmt: skip
 _TICKS_PER_SECOND: Final = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 #: Seconds since the epoch that fit as milliseconds, with room.
@@ -155,9 +155,17 @@ class ArrowSource:
 
     def raw_columns(self, numbers: Sequence[int], first: int, count: int) -> dict[int, list[Any]]:
         """Some columns of some rows of the current chunk, as ``raw_values``."""
+        if not (0 <= first <= self.chunk_rows and 0 <= count <= self.chunk_rows - first):
+            raise IndexError(first)
+        if self._chunk is None:
+            raise ValueError("there is no chunk of Arrow data to read")
         block = self._chunk.slice(first, count)
-        columns = block.flatten() if self._is_struct else [block]
-        return {number: raw_values(columns[number]) for number in numbers}
+        return {number: raw_values(self._column(block, number)) for number in numbers}
+
+    def _column(self, block: Any, number: int) -> Any:
+        """A column of some rows. Rows that are null have any values."""
+        # flatten() would apply the nulls of the rows, but pyarrow aborts the process if there are unions.
+        return block.field(number) if self._is_struct else block
 
     def rows(
         self, columns: ColumnNumbers, first: int, count: int, encoders: RowEncoders = NO_ENCODERS
@@ -174,8 +182,7 @@ class ArrowSource:
         def read(number: int, convert: Callable[[Any], Sequence[Any]]) -> Sequence[Any]:
             if number < 0:
                 return [None] * count
-            # flatten() and not field(): only the former applies the struct's own offset and nulls.
-            return convert(block.flatten()[number] if self._is_struct else block)
+            return convert(self._column(block, number))
 
         def made(number: int, encoder: RowEncoder | None) -> Sequence[Any]:
             return read(number, _bytes_list) if encoder is None else encoder.encode_rows(self, first, count)
@@ -265,9 +272,11 @@ class ArrowRows:
         """Make values or keys of several columns. Before the first chunk.
 
         Args:
-            value, key: make them; ``None``: they are a column.
+            value, key: make them, for nobody else; ``None``: they are a column.
             headers: added to those of each row; at most 63.
         """
+        if value is not None and value is key:
+            raise ValueError("value and key need encoders of their own")
         self._encoders = RowEncoders(value, key, headers)
 
     def start_chunk(self, first_location: int, batch_results: dict[Any, int], *columns: Any) -> None:
@@ -374,36 +383,55 @@ def _format_of(kind: Any) -> str:
         return _format_of(kind.storage_type)
     if types.is_dictionary(kind):
         return f"dictionary({_format_of(kind.index_type)},{_format_of(kind.value_type)})"
+    inner = ",".join(f"{child.name}:{_format_of(child.type)}" for child in _children_of(kind))
+    return f"{_plain_format(kind)}({inner})" if inner else _plain_format(kind)
+
+
+def _children_of(kind: Any) -> list[Any]:
+    """The fields that a type contains."""
+    return [kind.field(number) for number in range(kind.num_fields)]
+
+
+def _plain_format(kind: Any) -> str:
+    """Arrow's format of a type that is neither a dictionary nor an extension, without children."""
+    types = _pyarrow().types
     if types.is_fixed_size_binary(kind):
         return f"w:{kind.byte_width}"
+    if types.is_fixed_size_list(kind):
+        return f"+w:{kind.list_size}"
+    if types.is_union(kind):
+        codes = ",".join(map(str, kind.type_codes))
+        return f"+u{kind.mode[0]}:{codes}"
+    if types.is_decimal(kind):
+        bits = "" if kind.bit_width == 128 else f",{kind.bit_width}"
+        return f"d:{kind.precision},{kind.scale}{bits}"
     if types.is_timestamp(kind):
         return f"ts{kind.unit[0]}:{kind.tz or ''}"
+    if types.is_time(kind):
+        return f"tt{kind.unit[0]}"
+    if types.is_duration(kind):
+        return f"tD{kind.unit[0]}"
+    if types.is_interval(kind):
+        return "tin"
     nested = _NESTED.get(str(kind).partition("<")[0])
-    if nested is not None:
-        children = [kind.field(number) for number in range(kind.num_fields)]
-        inner = ",".join(f"{child.name}:{_format_of(child.type)}" for child in children)
-        return f"{nested}({inner})" if inner else nested
-    return next((text for text, name in TYPE_NAMES.items() if kind == name), str(kind))
+    return nested or next((text for text, name in TYPE_NAMES.items() if kind == name), str(kind))
 
 
-def _described(field: Any) -> tuple[Any, ...]:
+def _described(field: Any, depth: int = 0) -> tuple[Any, ...]:
     """A field as in ``ArrowField``, children included."""
-    types = _pyarrow().types
-    kind, extension = field.type, ""
+    if depth > MOST_LEVELS:
+        raise ValueError(TOO_DEEP)
+    pa = _pyarrow()
+    kind = field.type
+    extension = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
     if hasattr(kind, "storage_type"):
         kind, extension = kind.storage_type, kind.extension_name
     dictionary = None
-    children: tuple[Any, ...] = ()
-    format_ = _format_of(kind).partition("(")[0]
-    if types.is_dictionary(kind):
-        format_ = _format_of(kind.index_type)
-        dictionary = _described(_pyarrow().field("", kind.value_type))
-    elif types.is_map(kind):
-        entries = _pyarrow().struct([kind.key_field, kind.item_field])
-        children = (_described(_pyarrow().field("entries", entries, nullable=False)),)
-    elif types.is_nested(kind):
-        children = tuple(_described(kind.field(number)) for number in range(kind.num_fields))
-    return field.name, format_, field.nullable, children, dictionary, extension
+    if pa.types.is_dictionary(kind):
+        dictionary = _described(pa.field("", kind.value_type), depth + 1)
+        kind = kind.index_type
+    children = tuple(_described(child, depth + 1) for child in _children_of(kind))
+    return field.name, _plain_format(kind), field.nullable, children, dictionary, extension
 
 
 def _bytes_list(column: Any) -> list[bytes | None]:

@@ -124,7 +124,7 @@ _ENCODERS: Final[dict[AvroOperation, Callable[[PlanNode, Any], bytes]]] = {
     AvroOperation.INTEGER: _integer,
     AvroOperation.FLOAT: _floating,
     AvroOperation.DOUBLE: _floating,
-    AvroOperation.BYTES: lambda node, value: encode_varlong(len(value)) + value,
+    AvroOperation.BYTES: lambda node, value: value if node.a else encode_varlong(len(value)) + value,
     AvroOperation.FIXED: _fixed,
     AvroOperation.DECIMAL: _decimal,
     AvroOperation.DECIMAL_FIXED: _decimal,

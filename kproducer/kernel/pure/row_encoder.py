@@ -102,8 +102,9 @@ def raw_values(array: Any) -> list[Any]:
     if hasattr(kind, "storage_type"):
         return raw_values(array.storage)
     if pa.types.is_dictionary(kind):
-        values = raw_values(array.dictionary)
-        return [None if index is None else values[index] for index in array.indices.to_pylist()]
+        # Fields of a struct that is null have any index.
+        values = dict(enumerate(raw_values(array.dictionary)))
+        return [values.get(index) for index in array.indices.to_pylist()]
     if pa.types.is_string(kind):
         return array.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
     if pa.types.is_large_string(kind):
@@ -117,19 +118,32 @@ def raw_values(array: Any) -> list[Any]:
     if pa.types.is_floating(kind):
         return [None if value is None else float(value) for value in array.to_pylist()]
     if pa.types.is_struct(kind):
-        children = [raw_values(child) for child in array.flatten()]
+        # Without those of flatten(): see ArrowSource.
+        children = [raw_values(array.field(number)) for number in range(kind.num_fields)]
         rows = zip(*children, strict=True) if children else [()] * len(array)
         return [
             row if is_valid else None
             for row, is_valid in zip(rows, array.is_valid().to_pylist(), strict=True)
         ]
     if pa.types.is_union(kind):
-        return [
-            (value.type_code, raw_values(pa.array([value.value], value.value.type))[0]) for value in array
-        ]
+        return _union_values(array)
     if pa.types.is_nested(kind):
         return [raw_values(value.values) if value.is_valid else None for value in array]
     return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _union_values(array: Any) -> list[Any]:
+    import pyarrow as pa
+
+    kind = array.type
+    # Not type_codes and offsets, which do not know that an array may be a slice.
+    buffers, size, offset = array.buffers(), len(array), array.offset
+    codes = pa.Array.from_buffers(pa.int8(), size, [None, buffers[1]], offset=offset).to_pylist()
+    places = range(size)
+    if kind.mode == "dense":
+        places = pa.Array.from_buffers(pa.int32(), size, [None, buffers[2]], offset=offset).to_pylist()
+    children = {code: raw_values(array.field(number)) for number, code in enumerate(kind.type_codes)}
+    return [(code, children[code][place]) for code, place in zip(codes, places, strict=True)]
 
 
 def _unscaled(value: Any, scale: int) -> int:
