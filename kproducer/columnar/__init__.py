@@ -9,5 +9,6 @@ from kproducer.columnar.avro import Avro
 from kproducer.columnar.avro_schema import avro_schema
 from kproducer.columnar.json import Json
 from kproducer.columnar.json_schema import json_schema
+from kproducer.columnar.protobuf import Protobuf
 
-__all__ = ["Avro", "Json", "avro_schema", "json_schema"]
+__all__ = ["Avro", "Json", "Protobuf", "avro_schema", "json_schema"]

@@ -14,7 +14,6 @@ from kproducer.schema_registry.registry_serializer import (
     SchemaLookUp,
     checked_conf,
 )
-from kproducer.schema_registry.schemas import Schema
 from kproducer.schema_registry.topic_look_ups import TopicLookUps
 
 F = TypeVar("F", bound=SchemaFormat)
@@ -28,7 +27,8 @@ class SchemaSource(Generic[F]):
 
     Args:
         owner: the format's class, for the errors' texts.
-        schema: the application's; ``"latest"``: that of the registry; ``None``: derived from columns.
+        schema: the application's, as the format takes it; ``"latest"``: that of the registry; ``None``:
+            derived from columns.
         registry: ``None``: keys and values do not say which schema they have.
         conf: settings of the format's serializer, for the registry.
         more: the settings that only this format has, with their defaults.
@@ -44,11 +44,11 @@ class SchemaSource(Generic[F]):
     def __init__(
         self,
         owner: str,
-        schema: str | Schema | None,
+        schema: Any,
         registry: SchemaRegistryClient | None,
         conf: Mapping[str, Any] | None,
         more: Mapping[str, Any],
-        make_format: Callable[[str | Schema | None, Mapping[str, Any]], F],
+        make_format: Callable[[Any, Mapping[str, Any]], F],
     ) -> None:
         given = dict(conf or {})
         is_latest = schema == "latest"

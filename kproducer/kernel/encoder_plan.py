@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 CONSTANT: Final = -1
 ROW: Final = -2
 SAME: Final = -3
+#: See ``ProtobufOperation``.
+NOT_IF_DEFAULT: Final = 1
 
 
 class Format(IntEnum):
@@ -108,6 +110,55 @@ class JsonOperation(IntEnum):
     UNION = 17
 
 
+class ProtobufOperation(IntEnum):
+    """How a node writes a value in Protobuf's binary encoding. The prefix of a node is the field's tag.
+
+    ``size``: ``NOT_IF_DEFAULT``: a value that is the type's default is not written, and neither is the tag.
+    From 2 to 64: the number of a oneof in its message, of whose nodes one may write a value.
+    ``b``: the numbers that fit: 32 or 64 bits with a sign, -32 or -64: bits without one.
+
+    NOTHING: no bytes (the type null, and constants, which are the prefix).
+    BOOLEAN: one byte.
+    VARINT: an integer in two's complement of 64 bits.
+    ZIGZAG: a zigzag varint.
+    FIXED32, FIXED64: an integer in 4 or 8 bytes, little-endian.
+    FLOAT, DOUBLE: 4 or 8 bytes, little-endian, of a floating point number or an integer that fits exactly.
+    BYTES: the length and the bytes of a string or binary value.
+    STRING: the same of UTF-8.
+    ENUM: the encoding of the symbol with the value's text.
+    ENUM_NUMBER: the encoding of the symbol with the value as text: 4 bytes, little-endian.
+    TIMESTAMP, DURATION: a message with seconds and nanoseconds. ``a``: ticks per second.
+    DATE: a message with year, month and day. ``a``: ticks per day.
+    FIELDS: the children, one after the other.
+    MESSAGE: the same behind their length in bytes.
+    REPEATED: the child's values, one after the other; of a map, the child is a MESSAGE of its keys and
+    values.
+    PACKED: the same behind their length in bytes; nothing, if there are none.
+    UNION: as in ``AvroOperation``.
+    """
+
+    NOTHING = 0
+    BOOLEAN = 1
+    VARINT = 2
+    ZIGZAG = 3
+    FIXED32 = 4
+    FIXED64 = 5
+    FLOAT = 6
+    DOUBLE = 7
+    BYTES = 8
+    STRING = 9
+    ENUM = 10
+    ENUM_NUMBER = 11
+    TIMESTAMP = 12
+    DURATION = 13
+    DATE = 14
+    FIELDS = 15
+    MESSAGE = 16
+    REPEATED = 17
+    PACKED = 18
+    UNION = 19
+
+
 class Misfit(IntEnum):
     """Why a value cannot be written. ``REASONS`` has the words."""
 
@@ -145,10 +196,10 @@ class MisfitError(Exception):
 
     Attributes:
         reason: why.
-        node: the number of its node; -1: not known yet.
+        node: of the plan; ``None``: the one that is being written.
     """
 
-    def __init__(self, reason: Misfit, node: int = -1) -> None:
+    def __init__(self, reason: Misfit, node: PlanNode | None = None) -> None:
         super().__init__(reason, node)
         self.reason, self.node = reason, node
 

@@ -19,7 +19,7 @@ from kproducer.schema_registry.subjects import SerializationContext
 
 #: Files that every registry has.
 _KNOWN_FILES = ("confluent/", "google/protobuf/", "google/type/")
-_SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "skip.known.types": True,
     "reference.subject.name.strategy": None,
     "use.deprecated.format": False,
@@ -58,32 +58,42 @@ class ProtobufSerializer(RegistrySerializer):
         if not isinstance(msg_type, type) or not hasattr(msg_type, "DESCRIPTOR"):
             raise ConfigError("ProtobufSerializer: msg_type: expected a class that protoc generates")
         self._arguments = (msg_type, schema_registry_client, conf)
-        checked = checked_conf("ProtobufSerializer", conf, _SETTINGS)
-        if checked["use.deprecated.format"]:
-            raise ConfigError(
-                "ProtobufSerializer: use.deprecated.format: this format is not supported; leave the setting "
-                "out, after all consumers read the current one"
-            )
-        subject_of = checked["reference.subject.name.strategy"] or reference_subject_name_strategy
-        if not callable(subject_of):
-            raise ConfigError("ProtobufSerializer: reference.subject.name.strategy: expected a function")
-        schema_format = _ProtobufFormat(msg_type, checked["skip.known.types"], subject_of)
+        checked = checked_conf("ProtobufSerializer", conf, SETTINGS)
+        schema_format = ProtobufFormat("ProtobufSerializer", msg_type, checked)
         super().__init__(schema_format, schema_registry_client, checked)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._arguments
 
 
-class _ProtobufFormat:
-    """See ``SchemaFormat``."""
+class ProtobufFormat:
+    """See ``SchemaFormat``.
+
+    Args:
+        owner: the class that the application uses, for the errors' texts.
+        msg_type: the class of the messages.
+        conf: settings of ``ProtobufSerializer``.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
 
     schema_type = "PROTOBUF"
     fmt: str | None = "serialized"
 
-    def __init__(self, msg_type: Any, skips_known_types: bool, subject_of: Callable[[Any, Any], str]) -> None:
+    def __init__(self, owner: str, msg_type: Any, conf: Mapping[str, Any]) -> None:
+        if conf["use.deprecated.format"]:
+            raise ConfigError(
+                f"{owner}: use.deprecated.format: this format is not supported; leave the setting out, after "
+                "all consumers read the current one"
+            )
+        self._subject_of: Callable[[Any, Any], str] = (
+            conf["reference.subject.name.strategy"] or reference_subject_name_strategy
+        )
+        if not callable(self._subject_of):
+            raise ConfigError(f"{owner}: reference.subject.name.strategy: expected a function")
         self._msg_type = msg_type
-        self._skips_known_types = skips_known_types
-        self._subject_of = subject_of
+        self._skips_known_types: bool = conf["skip.known.types"]
         self._descriptor = msg_type.DESCRIPTOR
         self.record_name: str | None = self._descriptor.full_name
 

@@ -18,6 +18,7 @@ from kproducer.kernel.native._arrow_reader cimport (
 from kproducer.kernel.native._avro_writer cimport reads_avro, write_avro
 from kproducer.kernel.native._batch cimport murmur2_raw
 from kproducer.kernel.native._json_writer cimport prepare_json, reads_json, write_json
+from kproducer.kernel.native._protobuf_writer cimport reads_protobuf, write_protobuf
 from kproducer.kernel.native._row_output cimport NO_MEMORY, WRITTEN, Node, Output, Symbol, find_value, put, reserve
 
 cdef enum:
@@ -48,6 +49,9 @@ cdef class RowEncoder:
             prepare_json()
             self.write = write_json
             self.reads = reads_json
+        elif plan.format == 1:
+            self.write = write_protobuf
+            self.reads = reads_protobuf
         else:
             raise ValueError(f"no format {plan.format}")
         self._build(&self.root, plan.root, &count, 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from kproducer.kernel.encoder_plan import CONSTANT, ROW, EncoderPlan, Format, Misfit, MisfitError, PlanNode
 from kproducer.kernel.pure.avro_writer import write_avro
 from kproducer.kernel.pure.json_writer import write_json
+from kproducer.kernel.pure.protobuf_writer import write_protobuf
 
 if TYPE_CHECKING:
     from kproducer.kernel.pure.arrow import ArrowSource
@@ -23,7 +24,11 @@ WriteChild: TypeAlias = Callable[[PlanNode, Any], None]
 #: Writes a value of a node, which is not null, to the output.
 WriteValue: TypeAlias = Callable[[bytearray, PlanNode, Any, WriteChild], None]
 
-_WRITERS: Final[dict[Format, WriteValue]] = {Format.AVRO: write_avro, Format.JSON: write_json}
+_WRITERS: Final[dict[Format, WriteValue]] = {
+    Format.AVRO: write_avro,
+    Format.PROTOBUF: write_protobuf,
+    Format.JSON: write_json,
+}
 
 
 class RowEncoder:
@@ -59,7 +64,7 @@ class RowEncoder:
         try:
             self._write_node(self.plan.root, value)
         except MisfitError as misfit:
-            return misfit.node, misfit.reason.value
+            return self._numbers[id(misfit.node)], misfit.reason.value
         return bytes(self._out)
 
     def _write_node(self, node: PlanNode, value: Any) -> None:
@@ -69,15 +74,15 @@ class RowEncoder:
             return
         if value is None:
             if node.null is None:
-                raise MisfitError(Misfit.NULL, self._numbers[id(node)])
+                raise MisfitError(Misfit.NULL, node)
             self._out += node.null
             return
         self._out += node.prefix
         try:
             self._write(self._out, node, value, self._write_node)
         except MisfitError as misfit:
-            if misfit.node < 0:
-                misfit.node = self._numbers[id(node)]
+            if misfit.node is None:
+                misfit.node = node
             raise
 
 

@@ -1,0 +1,290 @@
+"""ProtobufCompiler: from a message's descriptor and the types of Arrow columns to the nodes of a plan.
+
+Source: Protocol Buffers documentation, "Encoding" and "Field Presence".
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from kproducer.columnar.chosen_columns import LISTS, ChosenColumns
+from kproducer.columnar.protobuf_types import (
+    END_GROUP,
+    GROUP,
+    KINDS,
+    SIZED,
+    DoesNotFitError,
+    described,
+    is_packed,
+    is_repeated,
+    is_required,
+    mismatch,
+    scalar,
+    tag,
+)
+from kproducer.columnar.protobuf_well_known import well_known
+from kproducer.errors import InvalidArgumentError
+from kproducer.kernel.encoder_plan import (
+    CONSTANT,
+    NOT_IF_DEFAULT,
+    ROW,
+    ArrowField,
+    PlanNode,
+    ProtobufOperation,
+)
+
+#: The kernel counts the oneofs of a message in the bits of a word.
+_MOST_ONEOFS: Final = 63
+
+
+class _Member(NamedTuple):
+    """A field of a message; or a oneof, for a column that is a union of its fields.
+
+    Attributes:
+        descriptor: of either.
+        oneof: the oneof itself, or that of the field; ``None``: it is in none.
+        order: the number of the field, or the least one of the oneof.
+        is_oneof: which of both.
+    """
+
+    descriptor: Any
+    oneof: Any
+    order: int
+    is_oneof: bool
+
+
+class ProtobufCompiler:
+    """Compiles one message for the columns of one call.
+
+    Args:
+        message: its descriptor.
+        role: ``"key"`` or ``"value"``.
+    """
+
+    def __init__(self, message: Any, role: str) -> None:
+        self._message = message
+        self._role = role
+        # The column whose values are compiled.
+        self._column = ""
+
+    def row(self, chosen: ChosenColumns) -> PlanNode:
+        """The node that makes a message of the columns of a row.
+
+        Raises:
+            InvalidArgumentError: a column does not fit, or one is missing.
+        """
+        members = _members(self._message)
+        others = [column for column in chosen.others if column[1].name in members]
+        try:
+            fields = self._fields(self._message, [*chosen.columns, *others], "", "column")
+        except DoesNotFitError as error:
+            raise self._refused(error) from None
+        return PlanNode(ProtobufOperation.FIELDS, ROW, children=fields)
+
+    def column(self, number: int, field: ArrowField) -> PlanNode:
+        """The node that makes a message of one column.
+
+        Raises:
+            InvalidArgumentError: it does not fit.
+        """
+        self._column = field.name
+        try:
+            node = self._message_node(self._message, field, "", "field")
+            # The other operations write their length, which only messages in messages have.
+            if node.operation != ProtobufOperation.MESSAGE:
+                raise mismatch(field, "", "the outermost message", "make it a struct")
+        except DoesNotFitError as error:
+            raise self._refused(error) from None
+        return node._replace(operation=ProtobufOperation.FIELDS, column=number)
+
+    def _refused(self, error: DoesNotFitError) -> InvalidArgumentError:
+        if error.place is None:
+            return InvalidArgumentError(f"{self._role}: {error}")
+        where = f"column {self._column!r}" if self._column else "the data"
+        if error.place not in ("", self._column):
+            where += f", at {error.place!r},"
+        return InvalidArgumentError(f"{self._role}: {where} {error}")
+
+    # -- messages and oneofs -----------------------------------------------------------------------------
+
+    def _message_node(self, message: Any, arrow_field: ArrowField, place: str, what: str) -> PlanNode:
+        """The node of a message, without tag and column."""
+        node = well_known(message, arrow_field, place)
+        if node is not None:
+            return node
+        values = arrow_field.values
+        if values.format != "+s":
+            raise mismatch(arrow_field, place, message.full_name, "make it a struct")
+        fields = self._fields(message, enumerate(values.children), place, what)
+        return PlanNode(ProtobufOperation.MESSAGE, 0, children=fields, place=place)
+
+    def _fields(
+        self, message: Any, given: Iterable[tuple[int, ArrowField]], place: str, what: str
+    ) -> tuple[PlanNode, ...]:
+        """The nodes of a message's fields, in the order of their numbers.
+
+        Args:
+            given: the columns, or the fields of a struct, with their numbers.
+            place: of the message; empty: it is the key or value.
+            what: ``"column"`` or ``"field"``.
+        """
+        members = _members(message)
+        found: dict[str, tuple[_Member, int, ArrowField]] = {}
+        for number, arrow_field in given:
+            member = members.get(arrow_field.name)
+            if member is None:
+                raise _unknown(message, arrow_field.name, place, what)
+            name = member.descriptor.name
+            if name in found:
+                raise DoesNotFitError(
+                    f"{what}s {found[name][2].name!r} and {arrow_field.name!r} are both field "
+                    f"{_inner(place, name)!r} of {message.full_name}: leave one of them out"
+                )
+            found[name] = member, number, arrow_field
+        for field in message.fields:
+            if is_required(field) and field.name not in found:
+                where = f" in {place!r}" if place else ""
+                raise DoesNotFitError(
+                    f"there is no {what} {field.name!r}{where}, which the Protobuf message "
+                    f"{message.full_name} requires: add it"
+                )
+        oneofs = _shared_oneofs(message, [member for member, _, _ in found.values()])
+        nodes = []
+        for member, number, arrow_field in sorted(found.values(), key=lambda each: each[0].order):
+            if what == "column":
+                self._column = arrow_field.name
+            make = self._oneof if member.is_oneof else self._field
+            node = make(member.descriptor, arrow_field, number, _inner(place, member.descriptor.name))
+            if member.oneof is not None and member.oneof.name in oneofs:
+                node = node._replace(size=oneofs[member.oneof.name])
+            nodes.append(node)
+        return tuple(nodes)
+
+    def _oneof(self, oneof: Any, arrow_field: ArrowField, column: int, place: str) -> PlanNode:
+        """The node of a union, whose alternatives are fields of the oneof."""
+        values = arrow_field.values
+        fields = {
+            **{field.json_name: field for field in oneof.fields},
+            **{field.name: field for field in oneof.fields},
+        }
+        names = ", ".join(field.name for field in oneof.fields)
+        if not values.format.startswith("+u"):
+            raise mismatch(
+                arrow_field, place, f"oneof {oneof.full_name}", f"give one column for each field ({names})"
+            )
+        children = []
+        for number, child in enumerate(values.children):
+            field = fields.get(child.name)
+            if field is None:
+                raise DoesNotFitError(
+                    f"the alternative {child.name!r} of the union {place!r} is not in oneof "
+                    f"{oneof.full_name} (fields: {names}): rename it, or leave it out"
+                )
+            children.append(self._field(field, child, number, _inner(place, field.name)))
+        type_ids = values.format.partition(":")[2].split(",")
+        symbols = tuple((bytes((int(each),)), bytes((number,))) for number, each in enumerate(type_ids))
+        return PlanNode(
+            ProtobufOperation.UNION,
+            column,
+            null=b"",
+            children=tuple(children),
+            symbols=symbols,
+            place=place,
+        )
+
+    # -- fields ------------------------------------------------------------------------------------------
+
+    def _field(self, field: Any, arrow_field: ArrowField, column: int, place: str) -> PlanNode:
+        """The node of a field, with its tag."""
+        if is_repeated(field):
+            return self._repeated(field, arrow_field, column, place)
+        node = self._value(field, arrow_field, column, place)
+        node = node._replace(
+            prefix=tag(field.number, KINDS[field.type].wire_type), null=None if is_required(field) else b""
+        )
+        return node if field.has_presence else node._replace(size=NOT_IF_DEFAULT)
+
+    def _repeated(self, field: Any, arrow_field: ArrowField, column: int, place: str) -> PlanNode:
+        """The node of a list or map; null is an empty one, but null elements do not fit."""
+        values = arrow_field.values
+        if values.format == "n":
+            return PlanNode(ProtobufOperation.NOTHING, column, null=b"", place=place)
+        is_list = values.format.startswith(LISTS)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            entry_fields = field.message_type.fields
+            pair = values.children[0].values if is_list or values.format == "+m" else None
+            if pair is None or pair.format != "+s" or len(pair.children) != len(entry_fields):
+                key, value = map(described, entry_fields)
+                raise mismatch(arrow_field, place, f"map<{key}, {value}>", "make it a map")
+            # Keys and values are written even if they are the default.
+            children = tuple(
+                self._value(each, child, number, f"{place}.{each.name}")._replace(
+                    prefix=tag(each.number, KINDS[each.type].wire_type)
+                )
+                for number, (each, child) in enumerate(zip(entry_fields, pair.children, strict=True))
+            )
+            element = PlanNode(ProtobufOperation.MESSAGE, 0, children=children, place=f"{place}[]")
+        elif is_list:
+            element = self._value(field, values.children[0], 0, f"{place}[]")
+        else:
+            raise mismatch(arrow_field, place, f"repeated {described(field)}", "make it a list")
+        if is_packed(field):
+            prefix, operation = tag(field.number, SIZED), ProtobufOperation.PACKED
+        else:
+            prefix, operation = b"", ProtobufOperation.REPEATED
+            element = element._replace(prefix=tag(field.number, KINDS[field.type].wire_type))
+        return PlanNode(operation, column, prefix, b"", (element,), place=place)
+
+    def _value(self, field: Any, arrow_field: ArrowField, column: int, place: str) -> PlanNode:
+        """The node of one value of a field, without tag; null does not fit."""
+        if arrow_field.values.format == "n":
+            return PlanNode(ProtobufOperation.NOTHING, column, place=place)
+        if field.message_type is None:
+            return scalar(field, arrow_field, place)._replace(column=column)
+        node = self._message_node(field.message_type, arrow_field, place, "field")
+        if field.type == GROUP:
+            end = PlanNode(ProtobufOperation.NOTHING, CONSTANT, tag(field.number, END_GROUP))
+            node = node._replace(operation=ProtobufOperation.FIELDS, children=(*node.children, end))
+        return node._replace(column=column)
+
+
+def _members(message: Any) -> dict[str, _Member]:
+    """The fields and oneofs of a message by name; fields also by their name in JSON."""
+    fields = [_Member(each, each.containing_oneof, each.number, False) for each in message.fields]
+    oneofs = [
+        _Member(each, each, min(field.number for field in each.fields), True) for each in message.oneofs
+    ]
+    return {
+        **{each.descriptor.json_name: each for each in fields},
+        **{each.descriptor.name: each for each in (*oneofs, *fields)},
+    }
+
+
+def _shared_oneofs(message: Any, members: Iterable[_Member]) -> dict[str, int]:
+    """The oneofs that could get several values, each with its number."""
+    counts = Counter(member.oneof.name for member in members if member.oneof is not None)
+    names = [name for name, count in counts.items() if count > 1]
+    if len(names) > _MOST_ONEOFS:
+        raise DoesNotFitError(
+            f"more than {_MOST_ONEOFS} oneofs of {message.full_name} have several columns: leave some out, "
+            "or make each of these oneofs one union"
+        )
+    return {name: number for number, name in enumerate(names, NOT_IF_DEFAULT + 1)}
+
+
+def _inner(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _unknown(message: Any, name: str, place: str, what: str) -> DoesNotFitError:
+    names = [field.name for field in message.fields]
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    where, how = (f" in {place!r}", "") if place else ("", ", with columns=[...]")
+    return DoesNotFitError(
+        f"{what} {name!r}{where} is not in the Protobuf message {message.full_name} ({hint}fields: "
+        f"{', '.join(map(repr, names)) or 'none'}): leave it out{how}, or add it to the message"
+    )

@@ -1,0 +1,168 @@
+"""Types of Protobuf's fields: their tags, the columns that they take, and the nodes that write one value.
+
+Needs no protobuf: descriptors are asked for their attributes only.
+Source: Protocol Buffers documentation, "Encoding"; descriptor.proto.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from kproducer.columnar.chosen_columns import BINARY, INTEGERS, TEXT, type_name
+from kproducer.kernel.encoder_plan import ArrowField, PlanNode, ProtobufOperation
+
+#: Wire types.
+VARINT: Final = 0
+FIXED64: Final = 1
+SIZED: Final = 2
+START_GROUP: Final = 3
+END_GROUP: Final = 4
+FIXED32: Final = 5
+
+_FLOATS: Final = INTEGERS | frozenset("ef")
+_BITS_OF_ENUMS: Final = 32
+
+
+class Kind(NamedTuple):
+    """A type of fields.
+
+    Attributes:
+        name: of the type.
+        wire_type: of its tag.
+        operation: of its nodes.
+        accepted: which formats of columns it takes.
+        remedy: the type that a column should have.
+        bits: ``b`` of its nodes.
+    """
+
+    name: str
+    wire_type: int
+    operation: ProtobufOperation
+    accepted: frozenset[str] = frozenset()
+    remedy: str = ""
+    bits: int = 0
+
+
+GROUP: Final = 10
+_BYTES: Final = 12
+#: By the number of the type in ``FieldDescriptorProto.Type``.
+KINDS: Final = {
+    1: Kind("double", FIXED64, ProtobufOperation.DOUBLE, _FLOATS | frozenset("g"), "float64"),
+    2: Kind("float", FIXED32, ProtobufOperation.FLOAT, _FLOATS, "float32"),
+    3: Kind("int64", VARINT, ProtobufOperation.VARINT, INTEGERS, "int64", 64),
+    4: Kind("uint64", VARINT, ProtobufOperation.VARINT, INTEGERS, "uint64", -64),
+    5: Kind("int32", VARINT, ProtobufOperation.VARINT, INTEGERS, "int32", 32),
+    6: Kind("fixed64", FIXED64, ProtobufOperation.FIXED64, INTEGERS, "uint64", -64),
+    7: Kind("fixed32", FIXED32, ProtobufOperation.FIXED32, INTEGERS, "uint32", -32),
+    8: Kind("bool", VARINT, ProtobufOperation.BOOLEAN, frozenset("b"), "bool"),
+    9: Kind("string", SIZED, ProtobufOperation.STRING, TEXT, "string"),
+    GROUP: Kind("group", START_GROUP, ProtobufOperation.FIELDS),
+    11: Kind("message", SIZED, ProtobufOperation.MESSAGE),
+    _BYTES: Kind("bytes", SIZED, ProtobufOperation.BYTES, TEXT | BINARY, "binary"),
+    13: Kind("uint32", VARINT, ProtobufOperation.VARINT, INTEGERS, "uint32", -32),
+    14: Kind("enum", VARINT, ProtobufOperation.ENUM, TEXT | INTEGERS, "string or int32"),
+    15: Kind("sfixed32", FIXED32, ProtobufOperation.FIXED32, INTEGERS, "int32", 32),
+    16: Kind("sfixed64", FIXED64, ProtobufOperation.FIXED64, INTEGERS, "int64", 64),
+    17: Kind("sint32", VARINT, ProtobufOperation.ZIGZAG, INTEGERS, "int32", 32),
+    18: Kind("sint64", VARINT, ProtobufOperation.ZIGZAG, INTEGERS, "int64", 64),
+}
+
+
+class DoesNotFitError(Exception):
+    """A column and a message do not fit. Its text becomes that of an ``InvalidArgumentError``.
+
+    Attributes:
+        place: of the value; the text then lacks the column. ``None``: the text is complete.
+    """
+
+    def __init__(self, text: str, place: str | None = None) -> None:
+        super().__init__(text)
+        self.place = place
+
+
+def mismatch(arrow_field: ArrowField, place: str, wanted: str, remedy: str) -> DoesNotFitError:
+    """The error of a value whose type does not fit.
+
+    Args:
+        wanted: the type in the message.
+        remedy: what to do.
+    """
+    return DoesNotFitError(
+        f"is of type {type_name(arrow_field)}, which does not fit {wanted} of the Protobuf message: {remedy}"
+        ", or change the message",
+        place,
+    )
+
+
+def scalar(field: Any, arrow_field: ArrowField, place: str) -> PlanNode:
+    """The node of a value that is no message, without tag and column; null does not fit.
+
+    Raises:
+        DoesNotFitError: the column has another type.
+    """
+    kind = KINDS[field.type]
+    values = arrow_field.values
+    is_fixed = field.type == _BYTES and values.format.startswith("w:")
+    if values.format not in kind.accepted and not is_fixed:
+        raise mismatch(arrow_field, place, described(field), f"cast it to {kind.remedy}")
+    if kind.operation == ProtobufOperation.ENUM:
+        return _enum(field.enum_type, values.format in TEXT)._replace(place=place)
+    return PlanNode(kind.operation, 0, b=kind.bits, place=place)
+
+
+def _enum(enum: Any, is_by_name: bool) -> PlanNode:
+    if is_by_name:
+        symbols = tuple((name.encode(), varint(each.number)) for name, each in enum.values_by_name.items())
+        return PlanNode(ProtobufOperation.ENUM, 0, symbols=symbols)
+    if not enum.is_closed:
+        return PlanNode(ProtobufOperation.VARINT, 0, b=_BITS_OF_ENUMS)
+    symbols = tuple(
+        (number.to_bytes(4, "little", signed=True), varint(number)) for number in enum.values_by_number
+    )
+    return PlanNode(ProtobufOperation.ENUM_NUMBER, 0, symbols=symbols)
+
+
+def varint(number: int) -> bytes:
+    """A number; a negative one in two's complement of 64 bits."""
+    rest = number & (1 << 64) - 1
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def tag(number: int, wire_type: int) -> bytes:
+    """What is in front of the value of the field with this number."""
+    return varint(number << 3 | wire_type)
+
+
+def described(field: Any) -> str:
+    """The type of a field's values."""
+    if field.message_type is not None:
+        return str(field.message_type.full_name)
+    return f"enum {field.enum_type.full_name}" if field.enum_type is not None else KINDS[field.type].name
+
+
+# Versions 5 of protobuf have labels instead of these properties, and the oldest do not tell what is packed.
+
+
+def is_repeated(field: Any) -> bool:
+    """Whether it has several values, as maps have, too."""
+    return bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED)
+
+
+def is_required(field: Any) -> bool:
+    """Whether each message must have a value."""
+    return bool(field.is_required if hasattr(field, "is_required") else field.label == field.LABEL_REQUIRED)
+
+
+def is_packed(field: Any) -> bool:
+    """Whether repeated numbers are written without a tag for each. Readers take both forms."""
+    if KINDS[field.type].wire_type in (SIZED, START_GROUP):
+        return False
+    if hasattr(field, "is_packed"):
+        return bool(field.is_packed)
+    options = field.GetOptions()
+    return bool(options.packed) or not options.HasField("packed")
