@@ -141,7 +141,7 @@ def _avro(
         schema=options.schema or None,
         registry=registry,
         conf=conf,
-        name=options.record_name or _AVRO_NAME,
+        name=options.record_name or (None if options.written_column else _AVRO_NAME),
     )
 
 

@@ -162,9 +162,12 @@ def test_nullability_goes_into_the_schema():
     assert set(types) == {"id", "price", "at", "tags", "counts"}
 
 
-def test_without_a_name_records_are_called_as_by_spark():
-    (writer,) = [Job().writer(ORDERS, valueFormat="avro", keyFormat="avro")]
-    assert writer.columns.value.resolved.schema["name"] == "topLevelRecord"
+def test_without_a_name_records_are_called_as_by_spark_or_as_their_column():
+    columns = Job().writer(ORDERS, valueFormat="avro", keyFormat="avro").columns
+    assert columns.value.resolved.schema["name"] == "topLevelRecord"
+    assert columns.key.resolved.schema["name"] == "key"
+    columns = Job().writer(ORDERS, valueFormat="avro", keyFormat="avro", key__record__name="a.Shop").columns
+    assert columns.key.resolved.schema["name"] == "a.Shop"
 
 
 def test_a_key_of_another_type_is_that_value_alone():
