@@ -33,7 +33,7 @@ class Avro:
             registry; ``None``: derived from the columns, as by ``avro_schema``.
         registry: registers the schema or looks it up, and each record names it; ``None``: the data alone.
         conf: settings of ``AvroSerializer``, such as ``subject.name.strategy``.
-        name: of the record, if the schema is derived.
+        name: of the record, if the schema is derived; ``None``: that of the one column, or ``Record``.
 
     Raises:
         ConfigError: an argument is wrong, or fastavro is not installed.
@@ -46,7 +46,7 @@ class Avro:
         schema: str | Schema | None = None,
         registry: SchemaRegistryClient | None = None,
         conf: Mapping[str, Any] | None = None,
-        name: str = "Record",
+        name: str | None = None,
     ) -> None:
         try:
             import fastavro  # noqa: F401

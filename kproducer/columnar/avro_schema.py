@@ -15,6 +15,7 @@ from kproducer.errors import InvalidArgumentError
 from kproducer.kernel.arrow import ArrowSource
 from kproducer.kernel.encoder_plan import ArrowField
 
+_DEFAULT_NAME: Final = "Record"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UUID_EXTENSION: Final = "arrow.uuid"
 _PLAIN: Final[dict[str, Any]] = {
@@ -30,7 +31,7 @@ _LOGICAL: Final = {
 _TIMESTAMPS: Final = {"s": "millis", "m": "millis", "u": "micros", "n": "nanos"}
 
 
-def avro_schema(data: Any, name: str = "Record", columns: str | list[str] | None = None) -> str:
+def avro_schema(data: Any, name: str | None = None, columns: str | list[str] | None = None) -> str:
     """The Avro schema for the columns of Arrow data, as ``Avro`` derives it.
 
     Fields that may be null are unions with null, whose default is null. Dictionaries become the type of their
@@ -39,7 +40,7 @@ def avro_schema(data: Any, name: str = "Record", columns: str | list[str] | None
 
     Args:
         data: Arrow data, or a schema of pyarrow. A stream is consumed.
-        name: of the record, with its namespace.
+        name: of the record, with its namespace; ``None``: that of the one column, or ``Record``.
         columns: see ``Avro``.
 
     Returns:
@@ -64,8 +65,12 @@ def avro_schema(data: Any, name: str = "Record", columns: str | list[str] | None
     )
 
 
-def schema_of_fields(chosen: ChosenColumns, name: str) -> str:
+def schema_of_fields(chosen: ChosenColumns, name: str | None) -> str:
     """The schema of the columns of a key or value, as JSON.
+
+    Args:
+        chosen: the columns.
+        name: see ``avro_schema``.
 
     Raises:
         InvalidArgumentError: see ``avro_schema``.
@@ -73,8 +78,8 @@ def schema_of_fields(chosen: ChosenColumns, name: str) -> str:
     if chosen.is_single:
         # A null column makes a null value: the schema does not need to allow it.
         _, field = chosen.columns[0]
-        return json.dumps(_of_type(field.values, field.name or name))
-    return json.dumps(_record(name, [field for _, field in chosen.columns], ""))
+        return json.dumps(_of_type(field.values, name or field.name or _DEFAULT_NAME))
+    return json.dumps(_record(name or _DEFAULT_NAME, [field for _, field in chosen.columns], ""))
 
 
 def _record(name: str, fields: list[ArrowField], place: str) -> dict[str, Any]:

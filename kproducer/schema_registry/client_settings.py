@@ -15,7 +15,17 @@ from kproducer.errors import ConfigError
 
 _BEARER_SOURCES = ("STATIC_TOKEN", "CUSTOM")
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
-_KNOWN = (
+#: The settings that are numbers, and all of them.
+NUMBER_SETTINGS = (
+    "timeout",
+    "max.block.ms",
+    "max.retries",
+    "retries.wait.ms",
+    "retries.max.wait.ms",
+    "cache.capacity",
+    "cache.latest.ttl.sec",
+)
+SETTING_NAMES = (
     "url",
     "ssl.ca.location",
     "ssl.key.location",
@@ -29,13 +39,7 @@ _KNOWN = (
     "bearer.auth.custom.provider.function",
     "bearer.auth.custom.provider.config",
     "proxy",
-    "timeout",
-    "max.block.ms",
-    "max.retries",
-    "retries.wait.ms",
-    "retries.max.wait.ms",
-    "cache.capacity",
-    "cache.latest.ttl.sec",
+    *NUMBER_SETTINGS,
 )
 
 #: From nothing to the header fields of a request.
@@ -86,9 +90,9 @@ class ClientSettings:
                 f"got {type(conf).__name__}"
             )
         for name in conf:
-            if name not in _KNOWN:
-                near = difflib.get_close_matches(str(name), _KNOWN, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(_KNOWN)}"
+            if name not in SETTING_NAMES:
+                near = difflib.get_close_matches(str(name), SETTING_NAMES, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(SETTING_NAMES)}"
                 raise ConfigError(f"SchemaRegistryClient: unknown setting {str(name)!r}{hint}")
         urls, url_auth = _urls(conf.get("url"))
         basic_auth = _basic_auth(conf, url_auth)

@@ -58,7 +58,7 @@ class KafkaProducerDataSource(DataSource):
         Raises:
             SparkOptionError: wrong options, or ``mode("overwrite")``.
             SparkSchemaError: wrong columns.
-            SparkWriteError: no broker responds, or a topic does not exist.
+            SparkWriteError: no broker responds, a topic does not exist, or the schema registry has no schema.
         """
         if overwrite:
             raise SparkOptionError(
@@ -83,17 +83,33 @@ class KafkaProducerDataSource(DataSource):
         return writer
 
     def _checked(self, writer_class: type[Any], schema: StructType) -> Any:
+        is_stream = issubclass(writer_class, DataSourceStreamWriter)
         if not self._is_planning:
             commit = CommitOptions.of(self.options)
             if not commit.is_exactly_once:
                 return writer_class(schema, None, commit)
         # Imported here, because committing such a write needs none of the settings.
+        from kproducer.spark.format_options import is_format_option, parse_formats
         from kproducer.spark.write_columns import WriteColumns
         from kproducer.spark.write_options import WriteOptions
 
-        options = WriteOptions.parse(self.options, is_stream=issubclass(writer_class, DataSourceStreamWriter))
-        columns = WriteColumns.check(schema, options.topic, fail_on_extra=options.extra_columns == "fail")
-        if self._is_planning and options.check_timeout_ms:
+        others = {name: value for name, value in self.options.items() if not is_format_option(name)}
+        if not self._is_planning:
+            return writer_class(schema, None, WriteOptions.parse(others, is_stream=is_stream))
+        mistakes: list[str] = []
+        formats = parse_formats(self.options, mistakes)
+        if formats and not mistakes:
+            from kproducer.spark.resolved_formats import mistakes_in, resolve_formats
+
+            mistakes += mistakes_in(formats)
+        options = WriteOptions.parse(others, is_stream=is_stream, mistakes=mistakes)
+        columns = WriteColumns.check(
+            schema,
+            options.topic,
+            fail_on_extra=options.extra_columns == "fail",
+            formatted={each.role: each.written_column for each in formats},
+        )
+        if options.check_timeout_ms:
             from kproducer.spark.cluster_check import check_cluster, check_secured_cluster
 
             config, timeout_s = options.producer_config(), options.check_timeout_ms / 1000
@@ -101,4 +117,6 @@ class KafkaProducerDataSource(DataSource):
                 check_cluster(config.bootstrap_servers, options.topics, timeout_s)
             else:
                 check_secured_cluster(config, options.topics, timeout_s)
+        if formats:
+            columns = resolve_formats(formats, columns, schema)
         return writer_class(schema, columns, options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import TaskContext
 
@@ -205,7 +205,10 @@ def _failure(error: BaseException, topic: str | None, partition: int = -1, row: 
 
 def arrow_columns(columns: WriteColumns) -> ArrowColumns:
     """The columns as the producer takes them."""
-    return ArrowColumns(**{name: name for name in columns.names}, takes_seconds=True)
+    roles: dict[str, Any] = {name: name for name in columns.names}
+    formats = {"value": columns.value, "key": columns.key}
+    roles |= {role: each for role, each in formats.items() if each is not None}
+    return ArrowColumns(**roles, takes_seconds=True)
 
 
 def freeze_gc_after_first_task() -> None:

@@ -1,18 +1,23 @@
 """WriteColumns: which columns of the DataFrame are written, and whether their types are supported.
 
 The columns are those of Spark's own Kafka sink: ``value`` (required), ``key``, ``topic``, ``partition``,
-``headers``, ``timestamp``. They are checked on the driver before a task starts. The error names every wrong
-column, its type and the cast that fixes it. Source: Spark's ``KafkaWriter``.
+``headers``, ``timestamp``. With a format for values, all columns but the last five are fields of the value.
+They are checked on the driver before a task starts. The error names every wrong column, its type and the
+cast that fixes it. Source: Spark's ``KafkaWriter``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as t
 
 from kproducer.spark.errors import SparkSchemaError
+
+if TYPE_CHECKING:
+    from kproducer.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
 
 #: Every column that can be written, with likely misspellings. Extra columns are ignored, as by Spark's sink,
 #: but ignoring a misspelt one would lose all keys or headers.
@@ -26,20 +31,47 @@ COLUMN_NAMES = {
 }
 
 
+#: The columns that are not in values which a format makes.
+NOT_IN_VALUES = frozenset(COLUMN_NAMES) - {"value"}
+
+
+class FormattedColumns(NamedTuple):
+    """A ``ColumnFormat`` for the columns of a DataFrame. Picklable.
+
+    Attributes:
+        resolved: the format, with its schema; contains no registry and no credentials.
+    """
+
+    resolved: ColumnFormat
+
+    def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
+        """See ``ColumnFormat``."""
+        return self.resolved.compile_columns(wanted._replace(taken=NOT_IN_VALUES))
+
+
 class WriteColumns(NamedTuple):
     """The columns that are written.
 
     Attributes:
-        names: without ``topic`` if an option sets the topic.
+        names: those with a role of their own; without ``topic`` if an option sets the topic, and without
+            ``value`` if a format makes the values.
         topic: the topic of every row, if the option is set.
+        value, key: the formats; ``None``: the column has the bytes or text.
     """
 
     names: tuple[str, ...]
     topic: str | None = None
+    value: FormattedColumns | None = None
+    key: FormattedColumns | None = None
 
     @classmethod
     def check(
-        cls, schema: t.StructType, topic: str | None = None, *, fail_on_extra: bool = False
+        cls,
+        schema: t.StructType,
+        topic: str | None = None,
+        *,
+        fail_on_extra: bool = False,
+        formatted: Mapping[str, str] = MappingProxyType({}),
     ) -> WriteColumns:
         """Find the columns in a schema.
 
@@ -47,16 +79,19 @@ class WriteColumns(NamedTuple):
             schema: of the DataFrame.
             topic: the option; takes precedence over a column ``topic``, as in Spark's sink.
             fail_on_extra: whether a column that is not written is an error.
+            formatted: the roles (``value``, ``key``) that a format makes, and the column that it makes them
+                of; empty: of all columns. The types of these columns are not checked.
 
         Raises:
             SparkSchemaError: names every wrong or missing column, and the remedy.
         """
         mistakes: list[str] = []
         written: dict[str, t.StructField] = {}
+        roles = COLUMN_NAMES.keys() - {"value"} if "value" in formatted else COLUMN_NAMES.keys()
         for field in schema.fields:
             if field.name in written:
                 mistakes.append(f"column '{field.name}' appears twice: drop or rename one of them")
-            elif field.name in COLUMN_NAMES:
+            elif field.name in roles:
                 written[field.name] = field
         if topic is not None:
             written.pop("topic", None)
@@ -64,23 +99,45 @@ class WriteColumns(NamedTuple):
             mistakes.append(
                 "there is no topic: set the option 'topic', or add a column 'topic' of type STRING"
             )
-        if "value" not in written:
-            names = ", ".join(f"'{field.name}'" for field in schema.fields) or "none"
+        needed = {"value"} - formatted.keys() | {name for name in formatted.values() if name}
+        names = ", ".join(f"'{name}'" for name in schema.names) or "none"
+        for name in sorted(needed - set(schema.names)):
             mistakes.append(
-                f"column 'value' is missing (columns: {names}): create it, for example with "
-                "df.select(to_json(struct('*')).alias('value'))"
+                f"column '{name}' is missing (columns: {names}): {_missing_remedy(name, formatted)}"
             )
-        missing = COLUMN_NAMES.keys() - written.keys() - ({"topic"} if topic is not None else set())
-        mistakes += _extra_column_mistakes(schema, missing, fail_on_extra)
-        mistakes += [mistake for field in written.values() if (mistake := _type_mistake(field))]
+        if formatted.get("value") != "":
+            missing = roles - written.keys() - ({"topic"} if topic is not None else set())
+            mistakes += _extra_column_mistakes(schema, missing, needed, fail_on_extra)
+        mistakes += [
+            mistake
+            for name, field in written.items()
+            if name not in formatted and (mistake := _type_mistake(field))
+        ]
         if mistakes:
             raise SparkSchemaError("; ".join(mistakes))
         return cls(tuple(written), topic)
 
+    def reads(self, name: str) -> bool:
+        """Whether the values of a column are needed."""
+        return self.value is not None or name in self.names
 
-def _extra_column_mistakes(schema: t.StructType, missing: Iterable[str], fail_on_extra: bool) -> list[str]:
+
+def _missing_remedy(name: str, formatted: Mapping[str, str]) -> str:
+    if formatted.get("value") == name:
+        return "correct the option 'value.column'"
+    if name == "key":
+        return "the option 'keyFormat' needs it, so create it, or remove the option"
+    return (
+        "create it, for example with df.select(to_json(struct('*')).alias('value')), or set the option "
+        "'valueFormat' to write all columns"
+    )
+
+
+def _extra_column_mistakes(
+    schema: t.StructType, missing: Iterable[str], needed: Container[str], fail_on_extra: bool
+) -> list[str]:
     mistakes = []
-    for name in (field.name for field in schema.fields if field.name not in COLUMN_NAMES):
+    for name in (name for name in schema.names if name not in COLUMN_NAMES and name not in needed):
         meant = next((each for each in missing if name.lower() in (each, *COLUMN_NAMES[each])), None)
         if meant is not None:
             mistakes.append(
@@ -104,7 +161,7 @@ def _type_mistake(field: t.StructField) -> str | None:
 
 def _bytes_remedy(field: t.StructField) -> str:
     if field.dataType.typeName() in ("struct", "array", "map"):
-        return f"to_json({field.name}), or to_avro/to_protobuf for those formats"
+        return f"the option '{field.name}Format' (avro, json or protobuf), or to_json({field.name})"
     return f"CAST({field.name} AS STRING)"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
@@ -29,6 +29,7 @@ from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
 from kproducer.runtime.arguments import topic_mistake
 from kproducer.spark.errors import SparkOptionError
+from kproducer.spark.format_options import FORMAT_OPTIONS
 from kproducer.types import INT64_MAX
 
 logger = logging.getLogger("kproducer.spark")
@@ -70,8 +71,10 @@ _JVM_ONLY = re.compile(
 
 #: kafka.* settings that Spark's sink refuses as well, or that need Java classes, and what to do instead.
 _REFUSED_SETTINGS = {
-    "key.serializer": "keys are written unchanged; cast the column 'key' to STRING or BINARY instead",
-    "value.serializer": "values are written unchanged; cast the column 'value' to STRING or BINARY instead",
+    "key.serializer": "Java classes cannot run here; set the option 'keyFormat' for Avro and others, "
+    "or cast the column 'key' to STRING or BINARY",
+    "value.serializer": "Java classes cannot run here; set the option 'valueFormat' for Avro and others, "
+    "or cast the column 'value' to STRING or BINARY",
     "interceptor.classes": "Java classes cannot run here; transform the columns before writing instead",
     "interceptors": "objects cannot be options; transform the columns before writing instead",
     "ssl.engine.factory.class": "Java classes cannot run here; set kafka.ssl.truststore.* and "
@@ -163,17 +166,20 @@ class WriteOptions(NamedTuple):
         return {topic: option for option, topic in named if topic is not None}
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> WriteOptions:
-        """Check all options.
+    def parse(
+        cls, options: Mapping[str, str], *, is_stream: bool = False, mistakes: Iterable[str] = ()
+    ) -> WriteOptions:
+        """Check all options but those of formats.
 
         Args:
             options: as given; Spark ignores the case of names.
             is_stream: whether this is a streaming query.
+            mistakes: in the options of formats, which the error names as well.
 
         Raises:
             SparkOptionError: names every wrong option and what would be right.
         """
-        mistakes: list[str] = []
+        mistakes = [*mistakes]
         fields: dict[str, Any] = {}
         given_settings: dict[str, str] = {}
         ignored = []
@@ -339,6 +345,7 @@ def _unknown_option(name: str) -> str:
     import difflib  # only loaded for an error
 
     known = {lower: _documented(field) for lower, field in _FIELDS.items()}
+    known |= {option.lower(): option for option in FORMAT_OPTIONS.values()}
     options = ", ".join(known.values())
     known |= {dotted: f"kafka.{dotted}" for dotted in ATTRIBUTE_OF_DOTTED}
     nearest = difflib.get_close_matches(name.lower().replace("_", "."), known, n=1, cutoff=0.6)

@@ -12,9 +12,8 @@ from __future__ import annotations
 import pickle
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import datasource as spark_datasource
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from kproducer.spark.exactly_once.ports import DriverPort, TaskPort
     from kproducer.spark.write_columns import WriteColumns
     from kproducer.spark.write_options import WriteOptions
-
-#: Rows per RecordBatch, if Spark passes rows.
-_CHUNK_ROWS = 4096
 
 
 class CommitOptions(NamedTuple):
@@ -165,7 +161,9 @@ class StreamRowWriter(Writer, DataSourceStreamWriter):
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Write one partition; returns when each record is acknowledged."""
-        return self._write_batches(record_batches(iterator, self.schema))
+        from kproducer.spark.arrow_types import record_batches
+
+        return self._write_batches(record_batches(iterator, self.schema, self.columns.reads))
 
 
 #: Streams have an Arrow writer since Spark 4.1.
@@ -178,39 +176,3 @@ if hasattr(spark_datasource, "DataSourceStreamArrowWriter"):
 
 else:
     StreamWriter = StreamRowWriter  # type: ignore[misc, assignment, unused-ignore]
-
-
-def record_batches(rows: Iterable[Any], schema: t.StructType) -> Iterator[pa.RecordBatch]:
-    """Convert rows to RecordBatches of ``schema``; columns that are not written become nulls."""
-    import pyarrow as pa
-
-    from kproducer.spark.write_columns import COLUMN_NAMES
-
-    types = [_arrow_type(field.dataType) if field.name in COLUMN_NAMES else pa.null() for field in schema]
-    remaining = iter(rows)
-    while chunk := list(islice(remaining, _CHUNK_ROWS)):
-        arrays = [
-            pa.nulls(len(chunk)) if kind == pa.null() else pa.array([row[position] for row in chunk], kind)
-            for position, kind in enumerate(types)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
-
-
-def _arrow_type(data_type: t.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    if isinstance(data_type, t.ArrayType):
-        assert isinstance(data_type.elementType, t.StructType)
-        return pa.list_(
-            pa.struct([(each.name, _arrow_type(each.dataType)) for each in data_type.elementType])
-        )
-    if isinstance(data_type, t.StringType):
-        return pa.string()
-    simple: dict[type[t.DataType], Any] = {
-        t.BinaryType: pa.binary(),
-        t.IntegerType: pa.int32(),
-        t.DoubleType: pa.float64(),
-        t.TimestampType: pa.timestamp("us", tz="UTC"),
-    }
-    # Another type: a topic column that the option overrides, and so is not written.
-    return simple.get(type(data_type), pa.null())

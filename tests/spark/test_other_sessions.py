@@ -53,6 +53,7 @@ def test_executors_that_share_no_process_with_the_driver_write_each_row(mock_clu
 def test_spark_connect_writes_frames_and_streams(mock_cluster, run_job, tmp_path):
     topic = next(_names)
     mock_cluster.create_topic(topic, partitions=3)
+    mock_cluster.create_topic(f"{topic}-typed", partitions=1)
     folder = tmp_path / "lines"
     folder.mkdir()
     (folder / "1.txt").write_text("one\ntwo\n")
@@ -62,6 +63,12 @@ def test_spark_connect_writes_frames_and_streams(mock_cluster, run_job, tmp_path
     assert_rows_and_numbers([record for record in records if record.key], answer)
     assert sorted(record.value for record in records if not record.key) == [b"one", b"two"]
     assert "kproducer: micro-batch 0 written by 1 tasks: 2 rows" in answer["stderr"]
+    typed = read_topic(mock_cluster.bootstrap_servers, f"{topic}-typed")
+    assert sorted((record.key, record.value) for record in typed) == [
+        (b"\x00", b'{"id":0,"ids":[0]}'),
+        (b"\x02", b'{"id":1,"ids":[1]}'),
+        (b"\x04", b'{"id":2,"ids":[2]}'),
+    ]
 
 
 def test_this_installation_shows_the_source_to_spark():

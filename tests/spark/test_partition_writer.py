@@ -21,6 +21,7 @@ from kproducer.errors import (
     RecordTooLargeError,
 )
 from kproducer.spark import partition_writer, writers
+from kproducer.spark.arrow_types import record_batches
 from kproducer.spark.errors import SparkWriteError
 from kproducer.spark.partition_writer import TaskRowSender, write_partition
 from kproducer.spark.producer_cache import ProducerCache
@@ -263,9 +264,9 @@ def test_rows_become_the_same_columns():
         Row(bytearray(b"x"), 1, [Row("h", bytearray(b"1"))], moment, 4),
         Row(None, None, None, None, None),
     ] * 3000
-    batches = list(writers.record_batches(iter(rows), SCHEMA))
-    assert [batch.num_rows for batch in batches] == [4096, 1904]
     columns = WriteColumns.check(SCHEMA, "t")
+    batches = list(record_batches(iter(rows), SCHEMA, columns.reads))
+    assert [batch.num_rows for batch in batches] == [4096, 1904]
     bench = Bench(columns)
     bench.write(*batches)
     bench.cache.close_idle()

@@ -1,9 +1,10 @@
 """A Spark job in a process of its own: ``write_job.py KIND BOOTSTRAP TOPIC ROWS [STREAM_FOLDER]``.
 
 KIND is a master URL, or ``connect`` for a Spark Connect session. Written as a user would: no test code is
-used, nothing is registered. With a folder, the text files in it go to the same topic as a stream. The
-last line it prints is JSON: the session's class, the logs that Spark collected (null where it collects none:
-before 4.1), and the answer to a mistake.
+used, nothing is registered. With a folder, the text files in it go to the same topic as a stream, and three
+rows of typed columns to ``TOPIC-typed``. The last line it prints is JSON: the session's class, the logs that
+Spark collected before the typed columns (null where it collects none: before 4.1), and the answer to a
+mistake.
 """
 
 from __future__ import annotations
@@ -59,6 +60,12 @@ def main(kind: str, bootstrap_servers: str, topic: str, rows: int, folder: str =
     logs = None
     if hasattr(spark.tvf, "python_worker_logs"):
         logs = [row.asDict() for row in spark.tvf.python_worker_logs().select("msg", "context").collect()]
+    if folder:
+        typed = spark.range(3).selectExpr("named_struct('n', id) AS key", "id", "array(id) AS ids")
+        options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": f"{topic}-typed"}
+        typed.write.format("kproducer").mode("append").options(
+            **options, valueFormat="json", keyFormat="avro"
+        ).save()
     answer = {"session": type(spark).__module__, "logs": logs, "mistake": mistake}
     spark.stop()
     print(json.dumps(answer))

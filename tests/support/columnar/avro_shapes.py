@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 _MS_PER_DAY = 86_400_000
-_TEXTS = st.text(max_size=6) | st.sampled_from(["", "\u00fc\u20ac", "a long text, longer than a view has room for"])
+_TEXTS = st.text(max_size=6) | st.sampled_from(
+    ["", "\u00fc\u20ac", "a long text, longer than a view has room for"]
+)
 _BYTES = st.binary(max_size=6) | st.just(b"bytes that are longer than twelve")
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -68,7 +70,8 @@ def _integers(avro: Any, arrow: Any, low: int, high: int, factor: int = 1, divis
     return Shape(
         avro,
         arrow,
-        st.integers(low, high) | st.sampled_from([low, high, max(low, min(-1, high)), max(low, min(0, high))]),
+        st.integers(low, high)
+        | st.sampled_from([low, high, max(low, min(-1, high)), max(low, min(0, high))]),
         lambda value: value * factor // divisor,
         lambda given: pa.array(given, type=arrow) if is_plain else pa.array(given, type=storage).view(arrow),
     )
@@ -120,7 +123,12 @@ def _times() -> Iterator[Shape]:
                 low, high = -((2**63) // factor), (2**63 - 1) // factor
                 zone = "UTC" if not local else None
                 yield _integers(
-                    logical("long", f"{local}timestamp-{name}"), pa.timestamp(unit, zone), low, high, factor, divisor
+                    logical("long", f"{local}timestamp-{name}"),
+                    pa.timestamp(unit, zone),
+                    low,
+                    high,
+                    factor,
+                    divisor,
                 )
 
 
@@ -147,7 +155,9 @@ def _strings(next_name: Callable[[], str]) -> Iterator[Shape]:
     for arrow in plain:
         yield _leaf("string", arrow, _TEXTS)
         yield _leaf("bytes", arrow, _TEXTS, str.encode)
-        yield _leaf({"type": "enum", "name": next_name(), "symbols": symbols}, arrow, st.sampled_from(symbols))
+        yield _leaf(
+            {"type": "enum", "name": next_name(), "symbols": symbols}, arrow, st.sampled_from(symbols)
+        )
         yield _leaf({"type": "string", "logicalType": "uuid"}, arrow, st.uuids().map(str))
         yield _leaf(
             {"type": "fixed", "size": 16, "name": next_name(), "logicalType": "uuid"},
@@ -157,13 +167,21 @@ def _strings(next_name: Callable[[], str]) -> Iterator[Shape]:
         )
     for arrow in (pa.binary(), pa.large_binary(), pa.binary_view()):
         yield _leaf("bytes", arrow, _BYTES)
-        yield _leaf({"type": "fixed", "size": 3, "name": next_name()}, arrow, st.binary(min_size=3, max_size=3))
+        yield _leaf(
+            {"type": "fixed", "size": 3, "name": next_name()}, arrow, st.binary(min_size=3, max_size=3)
+        )
     for size in (0, 3, 13):
         data = st.binary(min_size=size, max_size=size)
         yield _leaf("bytes", pa.binary(size), data)
-        yield _leaf({"type": "fixed", "size": size, "name": f"{next_name()}", "namespace": "a.b"}, pa.binary(size), data)
+        yield _leaf(
+            {"type": "fixed", "size": size, "name": f"{next_name()}", "namespace": "a.b"},
+            pa.binary(size),
+            data,
+        )
     sixteen = st.binary(min_size=16, max_size=16)
-    yield _leaf({"type": "string", "logicalType": "uuid"}, pa.binary(16), sixteen, lambda v: str(uuid.UUID(bytes=v)))
+    yield _leaf(
+        {"type": "string", "logicalType": "uuid"}, pa.binary(16), sixteen, lambda v: str(uuid.UUID(bytes=v))
+    )
     for index in _SMALL:
         for avro, arrow in (("string", pa.string()), ("bytes", pa.string()), ("string", pa.large_string())):
             read = str.encode if avro == "bytes" else str
@@ -201,7 +219,9 @@ def _decimals(next_name: Callable[[], str]) -> Iterator[Shape]:
         for precision, digits, more in ((most, 0, 0), (most, most, 0), (most - 4, 2, 3), (3, 1, 0)):
             arrow = make(precision, digits)
             limit = 10**precision
-            numbers = st.integers(1 - limit, limit - 1) | st.sampled_from([1 - limit, limit - 1, 0, -1, -128, 127, 128])
+            numbers = st.integers(1 - limit, limit - 1) | st.sampled_from(
+                [1 - limit, limit - 1, 0, -1, -128, 127, 128]
+            )
             values = numbers.filter(lambda n, limit=limit: abs(n) < limit).map(
                 lambda n, digits=digits: _scaled(n, digits)
             )
@@ -209,7 +229,11 @@ def _decimals(next_name: Callable[[], str]) -> Iterator[Shape]:
                 avro: dict[str, Any] = {"type": "bytes"}
                 if size is not None:
                     avro = {"type": "fixed", "size": size, "name": next_name()}
-                avro |= {"logicalType": "decimal", "precision": min(precision + more, 76), "scale": digits + more}
+                avro |= {
+                    "logicalType": "decimal",
+                    "precision": min(precision + more, 76),
+                    "scale": digits + more,
+                }
 
                 def read(value: Any, size: Any = size, scale: int = digits + more) -> bytes:
                     sign, figures, exponent = value.as_tuple()
@@ -234,7 +258,10 @@ def _durations(next_name: Callable[[], str]) -> Iterator[Shape]:
         factor, divisor = max(1000 // ticks, 1), max(ticks // 1000, 1)
         shape = _integers(avro(), pa.duration(unit), 0, (2**32 - 1) * divisor // factor, factor, divisor)
         yield attrs.evolve(
-            shape, read=lambda value, factor=factor, divisor=divisor: struct.pack("<III", 0, 0, value * factor // divisor)
+            shape,
+            read=lambda value, factor=factor, divisor=divisor: struct.pack(
+                "<III", 0, 0, value * factor // divisor
+            ),
         )
 
 
@@ -304,7 +331,11 @@ def listed(element: Shape, kind: str) -> Shape:
 
     read = element.read
     return Shape(
-        {"type": "array", "items": element.avro}, arrow, values, lambda value: [read(each) for each in value], make
+        {"type": "array", "items": element.avro},
+        arrow,
+        values,
+        lambda value: [read(each) for each in value],
+        make,
     )
 
 
@@ -331,8 +362,12 @@ def mapped(value: Shape, *, as_list: bool) -> Shape:
         items = padded(value.array, [pair[1] for pair in pairs])
         if as_list:
             structs = pa.StructArray.from_arrays([keys, items], fields=list(entry))
-            return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=arrow, mask=_mask(given))
-        return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=arrow, mask=_mask(given))
+            return pa.ListArray.from_arrays(
+                pa.array(offsets, pa.int32()), structs, type=arrow, mask=_mask(given)
+            )
+        return pa.MapArray.from_arrays(
+            pa.array(offsets, pa.int32()), keys, items, type=arrow, mask=_mask(given)
+        )
 
     read = value.read
     return Shape(
@@ -413,7 +448,9 @@ def union(branches: Sequence[Shape], *, is_dense: bool, type_ids: Sequence[int])
         return pa.UnionArray.from_sparse(types, arrays, [field.name for field in fields], ids)
 
     return Shape(
-        ["null", *(shape.avro for shape in branches)] if any(s.nullable for s in branches) else [s.avro for s in branches],
+        ["null", *(shape.avro for shape in branches)]
+        if any(s.nullable for s in branches)
+        else [s.avro for s in branches],
         arrow,
         values,
         lambda value: branches[value[0]].read(value[1]),

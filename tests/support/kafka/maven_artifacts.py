@@ -1,8 +1,8 @@
-"""Apache Kafka's jars, and a schema registry, resolved by Maven into the cache folder, once for each version.
+"""Apache Kafka's jars, a schema registry and modules of Spark, resolved by Maven once for each version.
 
-The cache is ``.cache/`` in the project (or ``KPRODUCER_CACHE``). Several test runs may share it: a file lock
-serializes resolution, and a finished folder appears by rename. A cached version needs only Java. Does not
-know brokers; ``tests.support.kafka.cluster`` runs them.
+They are in a cache folder: ``.cache/`` in the project (or ``KPRODUCER_CACHE``). Several test runs may share
+it: a file lock serializes resolution, and a finished folder appears by rename. A cached version needs only
+Java. Does not know brokers; ``tests.support.kafka.cluster`` runs them.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _PROJECT_ROOT = Path(__file__).resolve().parents[3]
 
 #: Apicurio Registry, which has the API of Confluent's registry, as a whole application.
 _REGISTRY_ARTIFACT = "io.apicurio:apicurio-registry-app:2.6.13.Final:tar.gz:all"
+#: Its modules also work with newer versions.
+_OLDER_SPARK_VERSION = "4.1.1"
 
 
 class KafkaUnavailableError(RuntimeError):
@@ -131,6 +133,32 @@ def registry_jar() -> Path:
             goal = ("dependency:unpack", f"-Dartifact={_REGISTRY_ARTIFACT}")
             _resolve(folder, "Apicurio Registry", "*-runner.jar", _project(""), goal)
     return next(folder.glob("*-runner.jar"))
+
+
+def spark_jar(artifact: str, version: str) -> Path:
+    """The jar of a module that PySpark does not bring along, such as ``spark-avro_2.13``.
+
+    Args:
+        artifact: its name.
+        version: of Spark; if it is not published, the newest one that is known to work with it is taken.
+
+    Raises:
+        KafkaUnavailableError: as ``class_path``.
+    """
+    java_command()
+    versions = list(dict.fromkeys((version, _OLDER_SPARK_VERSION)))
+    folders = {each: cache_folder() / "spark" / f"{artifact}-{each}" for each in versions}
+    with _locked(cache_folder() / "spark.lock"):
+        if not any(folder.is_dir() for folder in folders.values()):
+            for each, folder in folders.items():
+                pom = _project(_dependency("org.apache.spark", artifact, each, _ALONE))
+                try:
+                    _resolve(folder, f"{artifact} {each}", "*.jar", pom)
+                    break
+                except KafkaUnavailableError:
+                    if each == versions[-1]:
+                        raise
+    return next(jar for folder in folders.values() for jar in folder.glob("*.jar"))
 
 
 def _class_path(folder: Path, name: str, wanted: str, pom: str) -> str:

@@ -1,0 +1,202 @@
+"""Protobuf messages that no generated class describes: from a file of descriptors, or from a schema registry.
+
+Source: Protocol Buffers' ``descriptor.proto``; Confluent Schema Registry API reference.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer.columnar.protobuf import ProtobufColumns
+from kproducer.errors import SerializationError
+from kproducer.schema_registry import Schema, SchemaRegistryClient
+from kproducer.schema_registry.protobuf import SETTINGS
+from kproducer.schema_registry.registry_serializer import Registration, SchemaLookUp, checked_conf
+from kproducer.schema_registry.topic_look_ups import TopicLookUps
+
+#: Files whose Python modules are installed with protobuf, or with googleapis-common-protos.
+_INSTALLED = re.compile(r"google/(?:\w+/)*\w+\.proto")
+#: Schemas whose descriptors are kept.
+_MOST_SCHEMAS = 16
+
+
+def message_of_file(path: str, full_name: str) -> Descriptor:
+    """A message of a ``FileDescriptorSet``, as ``protoc --descriptor_set_out`` writes it.
+
+    Raises:
+        OSError: the file cannot be read.
+        SerializationError: it is no such set, or lacks the message or an imported file.
+    """
+    try:
+        found = FileDescriptorSet.FromString(Path(path).read_bytes())
+    except DecodeError as error:
+        raise SerializationError(
+            f"{path} is not a set of descriptors, as protoc --descriptor_set_out writes: {error}"
+        ) from error
+    return _message({file.name: file for file in found.file}, full_name, path)
+
+
+class RegisteredProtobuf:
+    """Protobuf with the message that a schema registry has. A format as ``kproducer.columnar.Protobuf``.
+
+    Args:
+        message: its full name; empty: the only one of its file.
+        column: see ``Protobuf``.
+        role: ``"value"`` or ``"key"``.
+        registry: has the schema.
+        conf: settings of ``ProtobufSerializer`` that choose a registered schema.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        column: str | None,
+        role: str,
+        registry: SchemaRegistryClient,
+        conf: Mapping[str, Any],
+    ) -> None:
+        self._column = column
+        self._schemas = _RegisteredSchemas(message, registry)
+        checked = checked_conf("Protobuf", conf, SETTINGS)
+        look_up = SchemaLookUp.of("Protobuf", role, self._schemas, registry, checked)
+        self._look_ups = TopicLookUps(look_up.find, registry.max_block_ms, look_up.registration.latest_ttl_s)
+
+    def resolve(self, wanted: ColumnsToEncode) -> ProtobufColumns:
+        """See ``Protobuf``."""
+        assert wanted.topic is not None
+        found = self._look_ups.find(wanted.topic)
+        return ProtobufColumns(self._column, self._schemas.message(found.schema), found.prefix, found.header)
+
+
+class _RegisteredSchemas:
+    """See ``SchemaFormat``."""
+
+    schema_type = "PROTOBUF"
+    fmt: str | None = "serialized"
+
+    def __init__(self, message: str, registry: SchemaRegistryClient) -> None:
+        self._name = message
+        self._registry = registry
+        self.record_name: str | None = message or None
+        self.message = lru_cache(_MOST_SCHEMAS)(self._message)
+
+    def own_schema(self, registration: Registration) -> Schema | None:
+        return None
+
+    def message_indexes(self, schema: Schema) -> Sequence[int]:
+        indexes: list[int] = []
+        message: Any = self.message(schema)
+        while message is not None:
+            outer = message.containing_type
+            siblings = message.file.message_types_by_name if outer is None else outer.nested_types_by_name
+            indexes.insert(0, list(siblings).index(message.name))
+            message = outer
+        return indexes
+
+    def encoder(self, schema: Schema, prefix: bytes) -> Any:
+        """Not used: columns have a plan instead."""
+        raise NotImplementedError
+
+    def _message(self, schema: Schema) -> Descriptor:
+        files: dict[str, FileDescriptorProto] = {}
+        root = _parsed(schema, "")
+        files[root.name] = root
+        self._add_references(schema, files)
+        name = self._name
+        if not name:
+            names = [each.name for each in root.message_type]
+            if len(names) != 1:
+                raise SerializationError(
+                    f"the registered file has the messages {', '.join(names) or '(none)'}: choose one "
+                    "with the option 'value.message' or 'key.message'"
+                )
+            name = f"{root.package}.{names[0]}" if root.package else names[0]
+        return _message(files, name, "the registered file")
+
+    def _add_references(self, schema: Schema, files: dict[str, FileDescriptorProto]) -> None:
+        for reference in schema.references:
+            if reference.name not in files:
+                found = self._registry.get_version(
+                    reference.subject, reference.version, deleted=True, fmt=self.fmt
+                ).schema
+                files[reference.name] = _parsed(found, reference.name)
+                self._add_references(found, files)
+
+
+def _parsed(schema: Schema, name: str) -> FileDescriptorProto:
+    """The file of a registered schema.
+
+    Args:
+        schema: as the registry sent it.
+        name: under which other files import it; empty: its own.
+    """
+    try:
+        file = FileDescriptorProto.FromString(base64.b64decode(schema.schema_str, validate=True))
+    except (binascii.Error, ValueError, DecodeError) as error:
+        raise SerializationError(
+            "the schema registry sent the text of a Protobuf file instead of its descriptors (it does not "
+            "know format=serialized): use the option 'value.descriptor.file' or 'key.descriptor.file'"
+        ) from error
+    file.name = name or file.name or "registered.proto"
+    return file
+
+
+def _message(files: Mapping[str, FileDescriptorProto], full_name: str, source: str) -> Descriptor:
+    """The descriptor of a message.
+
+    Args:
+        files: by the names under which they are imported.
+        full_name: of the message.
+        source: of the files, for errors.
+    """
+    pool = DescriptorPool()
+    added: set[str] = set()
+
+    def add(name: str) -> None:
+        if name in added:
+            return
+        added.add(name)
+        file = files.get(name) or _installed(name)
+        if file is None:
+            raise SerializationError(
+                f"{source} imports {name}, which is missing (protoc adds it with --include_imports)"
+            )
+        for each in file.dependency:
+            add(each)
+        pool.AddSerializedFile(file.SerializeToString())
+
+    try:
+        for name in files:
+            add(name)
+    except TypeError as error:
+        raise SerializationError(f"{source} is not valid: {error}") from error
+    try:
+        return pool.FindMessageTypeByName(full_name)
+    except KeyError:
+        raise SerializationError(
+            f"{source} has no message {full_name!r}: give its full name, with the package"
+        ) from None
+
+
+def _installed(name: str) -> FileDescriptorProto | None:
+    """A file of Google's that programs import without having it."""
+    if not _INSTALLED.fullmatch(name):
+        return None
+    try:
+        module = importlib.import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+    except ImportError:
+        return None
+    return FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)

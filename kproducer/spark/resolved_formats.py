@@ -1,0 +1,226 @@
+"""What the driver does for keys and values in Avro, JSON or Protobuf before tasks start.
+
+It makes the formats, finds or registers their schemas, and compiles them for the types that Spark will pass
+to tasks, so that a wrong type ends the write here. Tasks get the resolved formats, which need no registry.
+Formats and the registry's answers are kept for the process: Spark plans each micro-batch of a query in the
+same one, unless that was idle for a minute.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from kproducer.bulk.column_format import ColumnFormat, ColumnsToEncode
+from kproducer.columnar.avro import Avro
+from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError
+from kproducer.kernel.arrow import ArrowSource
+from kproducer.kernel.encoder_plan import ArrowField
+from kproducer.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from kproducer.schema_registry.client_settings import SETTING_NAMES
+from kproducer.spark.arrow_types import arrow_type, type_mistakes
+from kproducer.spark.errors import SparkSchemaError, SparkWriteError
+from kproducer.spark.format_options import CONF_NAMES, REGISTRY_PREFIX, FormatOptions
+from kproducer.spark.write_columns import NOT_IN_VALUES, FormattedColumns, WriteColumns
+
+#: Formats that a process keeps. Most have one query, or a few.
+_MOST_FORMATS = 32
+#: The name that Spark's ``to_avro`` gives to records, so that a subject which has such schemas accepts ours.
+_AVRO_NAME = "topLevelRecord"
+#: Phrases of the formats' errors that speak of arguments, and what they mean here.
+_PHRASES = {", with columns=[...]": " (df.drop)", "pass columns='name'": "set the option '{role}.column'"}
+
+
+class Format(Protocol):
+    """A format of ``kproducer.columnar``."""
+
+    def resolve(self, wanted: ColumnsToEncode) -> ColumnFormat:
+        """The format with the schema of one topic, which needs no registry."""
+
+
+def mistakes_in(options: Iterable[FormatOptions]) -> Iterator[str]:
+    """A text for each format that cannot be made."""
+    for each in options:
+        try:
+            _made(each)
+        except (KafkaError, OSError) as error:
+            yield f"option '{each.option}': {_with_options(str(error), each.role)}"
+
+
+def resolve_formats(
+    options: Iterable[FormatOptions], columns: WriteColumns, schema: t.StructType
+) -> WriteColumns:
+    """Resolve formats for the columns of a DataFrame. May block for a schema registry.
+
+    Args:
+        options: of the formats, without mistakes.
+        columns: of the write.
+        schema: of the DataFrame.
+
+    Returns:
+        ``columns`` with the resolved formats, picklable and without credentials.
+
+    Raises:
+        SparkSchemaError: columns do not fit; names each format's first one.
+        SparkWriteError: the schema registry has no schema, refused it, or is not reachable; or its schema is
+            not valid.
+    """
+    fields = _arrow_fields(schema, _read_columns(options, schema))
+    resolved: dict[str, Any] = {}
+    mistakes = []
+    for each in options:
+        wanted = ColumnsToEncode(fields, NOT_IN_VALUES, columns.topic, each.role)
+        try:
+            found = _made(each).resolve(wanted)
+            found.compile_columns(wanted)
+        except InvalidArgumentError as error:
+            text = str(error).removeprefix(f"{each.role}: ")
+            mistakes.append(f"option '{each.option}': {_with_options(text, each.role)}")
+        except KafkaError as error:
+            text = _with_options(str(error), each.role)
+            raise SparkWriteError(
+                f"option '{each.option}': there is no usable schema for the {each.role}s of topic "
+                f"'{columns.topic}'. Nothing was written: {type(error).__name__}: {text}"
+            ) from None
+        else:
+            resolved[each.role] = FormattedColumns(found)
+    if mistakes:
+        raise SparkSchemaError("; ".join(mistakes))
+    return columns._replace(**resolved)
+
+
+def _read_columns(options: Iterable[FormatOptions], schema: t.StructType) -> set[str]:
+    """The columns that the formats have to write."""
+    names: set[str] = set()
+    for each in options:
+        names |= {each.written_column} if each.written_column else set(schema.names) - NOT_IN_VALUES
+    return names
+
+
+# -- formats -----------------------------------------------------------------------------------------------
+
+
+@lru_cache(_MOST_FORMATS)
+def _registry(settings: tuple[tuple[str, Any], ...]) -> SchemaRegistryClient | None:
+    if not settings:
+        return None
+    client = SchemaRegistryClient(dict(settings))
+    atexit.register(client.close)
+    return client
+
+
+def _made(options: FormatOptions) -> Format:
+    file = options.descriptor_file
+    return _format(options, os.stat(file).st_mtime_ns if file else 0)
+
+
+@lru_cache(_MOST_FORMATS)
+def _format(options: FormatOptions, descriptors_changed_at: int) -> Format:
+    """The format; a new one if the file of descriptors was changed."""
+    registry = _registry(options.registry)
+    conf: dict[str, Any] | None = None
+    if registry is not None:
+        conf = options.registry_conf
+        if options.schema_id_serializer == "header":
+            conf["schema.id.serializer"] = header_schema_id_serializer
+    return _MAKERS[options.kind](options, registry, conf)
+
+
+def _avro(
+    options: FormatOptions, registry: SchemaRegistryClient | None, conf: Mapping[str, Any] | None
+) -> Format:
+    return Avro(
+        options.written_column or None,
+        schema=options.schema or None,
+        registry=registry,
+        conf=conf,
+        name=options.record_name or (None if options.written_column else _AVRO_NAME),
+    )
+
+
+def _json(
+    options: FormatOptions, registry: SchemaRegistryClient | None, conf: Mapping[str, Any] | None
+) -> Format:
+    from kproducer.columnar.json import Json
+
+    choices: dict[str, Any] = {"nulls": options.nulls, "nan": options.nan, "decimals": options.decimals}
+    return Json(
+        options.written_column or None,
+        schema=options.schema or None,
+        registry=registry,
+        conf=conf,
+        title=options.record_name or None,
+        **choices,
+    )
+
+
+def _protobuf(
+    options: FormatOptions, registry: SchemaRegistryClient | None, conf: Mapping[str, Any] | None
+) -> Format:
+    try:
+        from kproducer.columnar.protobuf import Protobuf
+        from kproducer.spark.protobuf_messages import RegisteredProtobuf, message_of_file
+    except ImportError as error:
+        raise ConfigError("Protobuf needs the package protobuf: pip install 'kproducer[protobuf]'") from error
+
+    column = options.written_column or None
+    if options.descriptor_file:
+        message = message_of_file(options.descriptor_file, options.message)
+        return Protobuf(message, column, registry=registry, conf=conf)
+    assert registry is not None
+    assert conf is not None
+    return RegisteredProtobuf(options.message, column, options.role, registry, conf)
+
+
+_MAKERS: dict[
+    str, Callable[[FormatOptions, SchemaRegistryClient | None, Mapping[str, Any] | None], Format]
+] = {"avro": _avro, "json": _json, "protobuf": _protobuf}
+
+
+def _with_options(text: str, role: str) -> str:
+    """Append to the text of a format's error the names of the options for what it mentions."""
+    for phrase, meaning in _PHRASES.items():
+        text = text.replace(phrase, meaning.format(role=role))
+    names = {name: f"{REGISTRY_PREFIX}{name}" for name in SETTING_NAMES if "." in name}
+    names |= {name: f"{role}.{name}" for name in CONF_NAMES}
+    words = set(re.findall(r"[a-z]+(?:\.[a-z]+)*", text))
+    options = [f"'{option}'" for name, option in names.items() if name in words]
+    return f"{text} (as options: {', '.join(options)})" if options else text
+
+
+# -- types -------------------------------------------------------------------------------------------------
+
+
+def _arrow_fields(schema: t.StructType, needed: Container[str]) -> tuple[ArrowField, ...]:
+    """The columns of a DataFrame as tasks get them.
+
+    Args:
+        schema: of the DataFrame.
+        needed: the columns that formats write; others may have types that Arrow does not have.
+
+    Raises:
+        SparkSchemaError: names the needed columns whose types no format can write.
+    """
+    mistakes = []
+    fields = []
+    for field in schema.fields:
+        found = [*type_mistakes(field.dataType, field.name)]
+        if field.name in needed:
+            mistakes += found
+        fields.append(
+            pa.field(field.name, pa.null() if found else arrow_type(field.dataType), field.nullable)
+        )
+    if mistakes:
+        raise SparkSchemaError("; ".join(mistakes))
+    source = ArrowSource(pa.schema(fields).empty_table())
+    try:
+        return tuple(map(ArrowField.of, source.fields()))
+    finally:
+        source.close()
