@@ -22,6 +22,7 @@ from benchmarks import (
     secured,
 )
 from benchmarks.clients import (
+    ADAPTERS,
     CLIENTS,
     CLIENTS_OF_GROUP,
     MAIN,
@@ -36,6 +37,7 @@ from benchmarks.goals import goals_of
 from benchmarks.tables import as_markdown, summary_table, target_table
 from benchmarks.throughput import clients_of_row, run_once, run_python
 from benchmarks.workload import (
+    ADAPTERS_ROW,
     DISTINCT_RECORDS,
     FAMILIES,
     GROUPS,
@@ -176,7 +178,7 @@ def short_run(folder: Path, group: str, *arguments: str) -> tuple[dict[str, Any]
 
 @pytest.mark.mock_cluster
 def test_a_short_run_of_every_client_writes_results(tmp_path):
-    found, printed = short_run(tmp_path, "throughput", "--count", "400", "--rows", "100 B, lz4")
+    found, printed = short_run(tmp_path, "throughput", "--count", "400", "--rows", "100 B")
     assert {run["client"] for run in found["runs"]} == {client.name for client in available_clients()[0]}
     assert all(run["acknowledged"] == 400 and run[CPU] > 0 for run in found["runs"])
     assert REFERENCE in printed
@@ -331,7 +333,9 @@ def test_rows_cover_each_family_and_can_be_serialized():
 def test_only_the_throughput_group_has_all_clients():
     names = [client.name for client in CLIENTS]
     mock = type("Mock", (), {"is_mock": True})
-    assert clients_of_row(names, "throughput", MANY_KEYS, mock) == names
+    assert clients_of_row(names, "throughput", ADAPTERS_ROW, mock) == names
+    without_adapters = [name for name in names if name not in ADAPTERS]
+    assert clients_of_row(names, "throughput", MANY_KEYS, mock) == without_adapters
     for group, expected in CLIENTS_OF_GROUP.items():
         assert clients_of_row(names, group, GROUPS[group][0], mock) == list(expected)
 
