@@ -14,9 +14,9 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime, timezone
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +312,10 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
         except KafkaUnavailableError as error:
             left_out.append(f"{JAVA}: {error}")
     versions = {client.distribution: version(client.distribution) for client in CLIENTS}
+    if "formats" in arguments.only:
+        for name in formats.PACKAGES:
+            with suppress(PackageNotFoundError):
+                versions[name] = version(name)
     if JAVA in names:
         versions[JAVA] = java_client.TOOLS_VERSION
     return {

@@ -38,7 +38,8 @@ PYRUHVRO_COLUMN, PYRUHVRO_LIST = "pyruhvro, send_arrow", "pyruhvro, send_many"
 FASTAVRO, ORJSON, PLAIN_JSON = "fastavro, send_many", "orjson, send_many", "json, send_many"
 GOOGLE = "google.protobuf, send_many"
 
-#: The packages that only this group needs.
+#: The packages that are compared, as far as they are installed.
+PACKAGES = ("fastavro", "orjson", "protobuf", "pyarrow", "pyruhvro")
 _OPTIONAL = ("orjson", "pyruhvro")
 _WARM_UP_SECONDS, _RUN_SECONDS = 0.25, 0.5
 _POLL_EVERY = 100

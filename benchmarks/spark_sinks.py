@@ -104,7 +104,7 @@ def format_workloads(scale: float, has_avro: bool) -> list[FormatWorkload]:
         FormatWorkload(name, fields, int(rows * scale))
         for name in ("avro", "json")
         if name != "avro" or has_avro
-        for fields, rows in ((6, 1_000_000), (30, 300_000))
+        for fields, rows in ((6, 2_000_000), (30, 500_000))
     ]
 
 
