@@ -14,9 +14,9 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime, timezone
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from rich.console import Console
 
 from benchmarks import (
     cpu_samples,
+    formats,
     idempotence,
     import_time,
     java_client,
@@ -51,13 +52,15 @@ RESULTS = Path(__file__).parent / "results"
 DEFAULT_SECONDS = 900
 DEFAULT_ROUNDS = 5
 #: Shares of the total time, on the embedded cluster and on Apache Kafka. Most is for the groups with goals,
-#: so that they get several rounds. The other groups take about a minute and a half in addition.
+#: so that they get several rounds. The other groups take about a minute and a half in addition, and formats
+#: two: the shares without it are the whole.
 _SHARES = {
     "throughput": (0.17, 0.08),
     "small-batches": (0.25, 0.0),
     "partitions": (0.14, 0.0),
     "low-rate": (0.23, 0.1),
     "memory": (0.03, 0.0),
+    "formats": (0.15, 0.0),
 }
 _GROUPS = (*_SHARES, "idempotence", "import", "ceiling", "requests", "profile")
 _GROUPS_ON_KAFKA = {"throughput", "low-rate", "ceiling"}
@@ -67,7 +70,7 @@ _PROFILED = (MAIN, "kproducer send_many", "kproducer send_arrow")
 #: Rows on Apache Kafka, unless the arguments name some.
 _KAFKA_ROWS = ("100 B", "1 kB, lz4")
 #: Groups of cases: each case has a name and a topic, and each client a process.
-_CASE_GROUPS = {"low-rate": low_rate, "memory": memory}
+_CASE_GROUPS = {"low-rate": low_rate, "memory": memory, "formats": formats}
 
 
 def _arguments() -> argparse.Namespace:
@@ -188,13 +191,18 @@ def _measure_cases(
     console: Console,
 ) -> None:
     module = _CASE_GROUPS[group]
-    names = [
-        name
-        for name in module.DRIVERS
-        if (arguments.clients is None or name in arguments.clients)
-        and (name != low_rate.OURS or has_native_kernel())
+    cases = [
+        (
+            case,
+            [
+                name
+                for name in getattr(case, "clients", module.DRIVERS)
+                if (arguments.clients is None or name in arguments.clients)
+                and (name != low_rate.OURS or has_native_kernel())
+            ],
+        )
+        for case in module.CASES
     ]
-    cases = [(case, names) for case in module.CASES]
     runs = []
     for number, case, name in in_rounds(cases, _seconds(cluster, group, arguments), arguments.rounds):
         with cluster.topic(*case.topic) as (bootstrap, topic):
@@ -277,7 +285,7 @@ def _measure_on(
             continue
         if group in ROW_GROUPS:
             _measure_throughput(cluster, group, arguments, results, console)
-        elif group in _CASE_GROUPS:
+        elif group in _CASE_GROUPS and (group != "formats" or has_native_kernel()):
             _measure_cases(cluster, group, arguments, results, console)
         elif group == "idempotence" and has_native_kernel():
             _measure_idempotence(cluster, arguments, results)
@@ -304,6 +312,10 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
         except KafkaUnavailableError as error:
             left_out.append(f"{JAVA}: {error}")
     versions = {client.distribution: version(client.distribution) for client in CLIENTS}
+    if "formats" in arguments.only:
+        for name in formats.PACKAGES:
+            with suppress(PackageNotFoundError):
+                versions[name] = version(name)
     if JAVA in names:
         versions[JAVA] = java_client.TOOLS_VERSION
     return {
@@ -322,6 +334,7 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
         "ceiling": [],
         "low_rate": [],
         "memory": [],
+        "formats": [],
         "idempotence": [],
         "import_time": [],
         "requests": [],

@@ -168,7 +168,9 @@ def available_clients() -> tuple[list[Client], list[str]]:
     left_out: list[str] = []
     is_native = has_native_kernel()
     if not is_native:
-        left_out.append("kproducer at fixed rates, at rest and with idempotence: no native kernel here")
+        left_out.append(
+            "kproducer at fixed rates, at rest and with idempotence, and formats: no native kernel here"
+        )
     producer = import_module("kproducer").KafkaProducer
     for client in CLIENTS:
         if client.environment == NATIVE and not is_native:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from benchmarks import idempotence, low_rate
+from benchmarks import formats, idempotence, low_rate
 from benchmarks.clients import (
     AIOKAFKA,
     AIOKAFKA_SENDS,
@@ -36,6 +36,11 @@ IDEMPOTENCE = 1.03
 IMPORT_MS = 60.0
 #: Our client for asyncio: that of aiokafka, and the least ratio of records/s at 100 B, with default batches.
 ASYNC_SPEED = {ASYNC_SUBMIT: (AIOKAFKA, 10.0), ASYNC_SENDS: (AIOKAFKA_SENDS, 5.0)}
+#: AvroSerializer: CPU per record compared with confluent-kafka's.
+SERIALIZER_CPU = 0.5
+#: CPU microseconds per record of six fields that are columns.
+COLUMNS_CPU_US = {formats.AVRO: 0.25, formats.JSON: 0.6}
+_FEW_FIELDS = 6
 
 
 class Goal(NamedTuple):
@@ -60,6 +65,7 @@ def goals_of(results: dict[str, Any]) -> list[Goal]:
         *_with_small_batches(rows),
         *_over_partitions(partition_rows(results["runs"])),
         *_of_idempotence(rows_of(results["idempotence"])),
+        *_of_formats(rows_of(results.get("formats", []))),
         *(
             Goal("import, least wall ms", each["wall_ms"], IMPORT_MS)
             for each in results["import_time"]
@@ -125,6 +131,17 @@ def _of_idempotence(rows: list[Row]) -> Iterator[Goal]:
             ratio = row.ratio(mode, CPU, idempotence.WITHOUT)
             if ratio:
                 yield Goal(f"{row.name}, {mode}: CPU, ratio to none", ratio.median, IDEMPOTENCE)
+
+
+def _of_formats(rows: list[Row]) -> Iterator[Goal]:
+    for row in rows:
+        case = formats.Case(row.runs[0]["format"], row.runs[0]["fields"])
+        ours = formats.OURS[case.format]
+        if ratio := row.ratio(ours, CPU, formats.CONFLUENT):
+            yield Goal(f"{row.name}: CPU, ratio", ratio.median, SERIALIZER_CPU)
+        cost = row.spread(ours, CPU)
+        if cost and case.fields == _FEW_FIELDS and case.format in COLUMNS_CPU_US:
+            yield Goal(f"{row.name}: CPU µs/record", cost.median, COLUMNS_CPU_US[case.format])
 
 
 def _ratios(row: Row, client: str, metric: str) -> list[float]:

@@ -6,6 +6,9 @@ run counts only if the topic's end offsets confirm every row. CPU is that of the
 (which plans, and with Spark's connector also writes) and its Python workers. The broker's CPU is shown
 separately, because it uses the same cores. ``possible`` is the rate that a sink without any cost of its own
 would reach on this machine, computed from the CPU of the counting sink and of the broker.
+
+Typed frames are written as Avro (with a schema id in front of each value) and as JSON, with ``valueFormat``
+and with the connector after Spark's own ``to_avro`` or ``to_json``.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 import time
@@ -26,7 +30,8 @@ from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.spark_connector import resolve_connector
+from benchmarks.spark_connector import resolve_avro, resolve_connector
+from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 from tests.support.kafka.topics import create_topic, delete_topic
@@ -42,6 +47,10 @@ SMALL_WRITES = 5
 
 #: Each sink with its own defaults.
 OWN_DEFAULTS = "own defaults"
+
+#: The sinks that write formats, and the least ratio of the first one's rows per second to the other's.
+FORMAT_SINKS = ["kproducer", "kafka"]
+FORMAT_SPEED = 1.5
 
 #: Deleted topics release their memory immediately; otherwise each write would need new memory.
 BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "500"}
@@ -75,6 +84,27 @@ def workloads(scale: float) -> list[Workload]:
         for size, rows in ((100, 2_000_000), (1000, 400_000))
         for has_key in (False, True)
         for codec in ("none", "lz4", *(() if has_key else (OWN_DEFAULTS,)))
+    ]
+
+
+class FormatWorkload(NamedTuple):
+    """Typed rows to write in a format, without key."""
+
+    format: str
+    fields: int
+    rows: int
+
+    @property
+    def label(self) -> str:
+        return f"{self.format}, {self.fields} fields"
+
+
+def format_workloads(scale: float, has_avro: bool) -> list[FormatWorkload]:
+    return [
+        FormatWorkload(name, fields, int(rows * scale))
+        for name in ("avro", "json")
+        if name != "avro" or has_avro
+        for fields, rows in ((6, 2_000_000), (30, 500_000))
     ]
 
 
@@ -133,6 +163,22 @@ def make_frame(spark: Any, workload: Workload) -> Any:
     columns = [f"left({text}, {workload.value_bytes}) AS value"]
     if workload.has_key:
         columns.append("concat('key-', id % 10000) AS key")
+    frame = spark.range(0, workload.rows, 1, TASKS).selectExpr(*columns).persist()
+    assert frame.count() == workload.rows
+    return frame
+
+
+def make_typed_frame(spark: Any, workload: FormatWorkload) -> Any:
+    """Longs, strings, doubles, timestamps, and longs and strings of which a tenth is null; cached."""
+    kinds = (
+        "id * 7919 % 10000000 AS id",
+        "concat('sensor-', id * 31 % 1000000) AS sensor",
+        "(id * 7919 % 100000) / 1000D AS reading",
+        "timestamp_millis(1772000000000 + id * 17) AS at",
+        "if(id % 10 = 0, NULL, id % 1000) AS count",
+        "if(id % 10 = 1, NULL, element_at(array('Lima', 'Oslo', 'Denver'), int(id % 3) + 1)) AS city",
+    )
+    columns = [f"{kinds[n % len(kinds)]}_{n // len(kinds)}" for n in range(workload.fields)]
     frame = spark.range(0, workload.rows, 1, TASKS).selectExpr(*columns).persist()
     assert frame.count() == workload.rows
     return frame
@@ -207,31 +253,87 @@ def small_writes(spark: Any, bootstrap: str, sinks: list[str]) -> dict[str, floa
     return {sink: statistics.median(each) * 1000 for sink, each in seconds.items()}
 
 
-def run_workload(
-    spark: Any, cluster: KafkaCluster, workload: Workload, sinks: list[str], rounds: int
+def write_format(frame: Any, sink: str, bootstrap: str, topic: str, name: str, registry_url: str) -> None:
+    """Write a typed frame in a format: all columns are fields of the value."""
+    from pyspark.sql.avro.functions import to_avro
+    from pyspark.sql.functions import concat, expr, struct, to_json
+
+    options = {**SETTINGS, "kafka.compression.type": "none", "kafka.bootstrap.servers": bootstrap}
+    if sink == "kproducer":
+        options |= {"valueFormat": name, "summary": "off"}
+        if name == "avro":
+            options["schema.registry.url"] = registry_url
+    elif name == "avro":
+        # The first schema of a registry has the id 1.
+        frame = frame.select(concat(expr("X'0000000001'"), to_avro(struct("*"))).alias("value"))
+    else:
+        frame = frame.select(to_json(struct("*")).alias("value"))
+    frame.write.format(sink).mode("append").options(**options).option("topic", topic).save()
+
+
+def run_rounds(
+    cluster: KafkaCluster,
+    label: str,
+    rows: int,
+    sinks: list[str],
+    rounds: int,
+    write_to: Callable[[str, str], None],
 ) -> dict[str, list[dict[str, float]]]:
+    """The runs of each sink; ``write_to`` writes with a sink to a topic."""
     bootstrap, broker_pid = cluster.bootstrap_servers, cluster.nodes[1].pid
     assert broker_pid is not None
     results: dict[str, list[dict[str, float]]] = {sink: [] for sink in sinks}
-    frame = make_frame(spark, workload)
     for number in range(rounds):
         # The order rotates, because the first of a round finds empty caches.
         for sink in sinks[number % len(sinks) :] + sinks[: number % len(sinks)]:
-            codec = workload.codec.replace(" ", "-")
-            topic = f"{sink}-{workload.value_bytes}-{codec}-{workload.has_key}-{number}"
+            topic = f"{sink}-{re.sub('[^0-9A-Za-z]+', '-', label)}-{number}"
             reaches_kafka = sink != "counting"
             if reaches_kafka:
                 create_topic(bootstrap, topic, PARTITIONS)
 
             def run(sink: str = sink, topic: str = topic) -> None:
-                write(frame, sink, bootstrap, topic, workload.codec)
+                write_to(sink, topic)
 
-            results[sink].append(measure(run, workload.rows, broker_pid))
+            results[sink].append(measure(run, rows, broker_pid))
             if reaches_kafka:
                 there = end_offsets(bootstrap, topic)
-                if there != workload.rows:
-                    raise RuntimeError(f"{sink} wrote {there} of {workload.rows} rows ({workload.label})")
+                if there != rows:
+                    raise RuntimeError(f"{sink} wrote {there} of {rows} rows ({label})")
                 delete_topic(bootstrap, topic)
+    return results
+
+
+def run_workload(
+    spark: Any, cluster: KafkaCluster, workload: Workload, sinks: list[str], rounds: int
+) -> dict[str, list[dict[str, float]]]:
+    frame = make_frame(spark, workload)
+    results = run_rounds(
+        cluster,
+        workload.label,
+        workload.rows,
+        sinks,
+        rounds,
+        lambda sink, topic: write(frame, sink, cluster.bootstrap_servers, topic, workload.codec),
+    )
+    frame.unpersist()
+    return results
+
+
+def run_format(
+    spark: Any, cluster: KafkaCluster, workload: FormatWorkload, sinks: list[str], rounds: int
+) -> dict[str, list[dict[str, float]]]:
+    frame = make_typed_frame(spark, workload)
+
+    def write_to(sink: str, topic: str) -> None:
+        # A topic is new, and so is its subject; a registry for each gives all schemas the id 1.
+        with FakeSchemaRegistry() as registry:
+            write_format(frame, sink, cluster.bootstrap_servers, topic, workload.format, registry.url)
+
+    for sink in sinks:
+        create_topic(cluster.bootstrap_servers, f"warm-up-{sink}", PARTITIONS)
+        write_to(sink, f"warm-up-{sink}")
+        delete_topic(cluster.bootstrap_servers, f"warm-up-{sink}")
+    results = run_rounds(cluster, workload.label, workload.rows, sinks, rounds, write_to)
     frame.unpersist()
     return results
 
@@ -245,15 +347,8 @@ def table_of(report: dict[str, Any]) -> Table:
     for column in ("workload", *report["sinks"], "possible", "of connector", "of counting", "of possible"):
         table.add_column(column, justify="left" if column == "workload" else "right")
     for label, results in report["results"].items():
-        median = {
-            sink: {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-            for sink, runs in results.items()
-        }
-        cells = [
-            f"{each['rows_per_second'] / 1000:,.0f}k\n{each['cpu_us_per_row']:.2f}"
-            + ("" if sink == "counting" else f" + {each['broker_cpu_us_per_row']:.2f}")
-            for sink, each in median.items()
-        ]
+        median = _medians(results)
+        cells = _cells(median)
         possible = possible_rows_per_second(median["counting"], median["kproducer"])
         others = [
             median[sink]["rows_per_second"] if sink in median else None for sink in ("kafka", "counting")
@@ -267,6 +362,37 @@ def table_of(report: dict[str, Any]) -> Table:
     return table
 
 
+def format_table_of(report: dict[str, Any]) -> Table:
+    title = (
+        f"Typed frames, spark-avro {report['avro']}; medians of {report['rounds']} rounds; "
+        "thousand rows/s, CPU us/row, + the broker's"
+    )
+    table = Table(title=title)
+    for column in ("workload", *FORMAT_SINKS, "rows/s, ratio", "goal", "met"):
+        table.add_column(column, justify="left" if column == "workload" else "right")
+    for label, results in report["formats"].items():
+        median = _medians(results)
+        ratio = median["kproducer"]["rows_per_second"] / median["kafka"]["rows_per_second"]
+        verdict = "yes" if ratio >= FORMAT_SPEED else "NO"
+        table.add_row(label, *_cells(median), f"{ratio:.2f}", f"at least {FORMAT_SPEED:g}", verdict)
+    return table
+
+
+def _medians(results: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, float]]:
+    return {
+        sink: {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+        for sink, runs in results.items()
+    }
+
+
+def _cells(median: dict[str, dict[str, float]]) -> list[str]:
+    return [
+        f"{each['rows_per_second'] / 1000:,.0f}k\n{each['cpu_us_per_row']:.2f}"
+        + ("" if sink == "counting" else f" + {each['broker_cpu_us_per_row']:.2f}")
+        for sink, each in median.items()
+    ]
+
+
 def possible_rows_per_second(counting: dict[str, float], ours: dict[str, float]) -> float:
     """The rate of a sink that adds no work to Spark's and the broker's, on all cores."""
     cpu_us = counting["cpu_us_per_row"] + ours["broker_cpu_us_per_row"]
@@ -277,6 +403,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the default number of rows")
+    parser.add_argument("--formats", action="store_true", help="typed frames only")
     arguments = parser.parse_args()
     console = Console()
     sinks = ["kproducer", "kafka", "counting"]
@@ -287,14 +414,22 @@ def main() -> int:
         console.print(f"without Spark's own connector: {error}")
         jars, version = (), None
         sinks.remove("kafka")
+    avro = None
+    try:
+        found = resolve_avro(pyspark.__version__)
+        jars, avro = (*jars, *found.jars), found.version
+    except RuntimeError as error:
+        console.print(f"without Avro: {error}")
     report: dict[str, Any] = {
         "spark": pyspark.__version__,
         "connector": version,
+        "avro": avro,
         "kafka": NEWEST_VERSION,
         "rounds": arguments.rounds,
         "settings": SETTINGS,
         "sinks": sinks,
         "results": {},
+        "formats": {},
     }
     with KafkaCluster(NEWEST_VERSION, heap_mb=512, java_options=(), properties=BROKER_PROPERTIES) as cluster:
         bootstrap = cluster.bootstrap_servers
@@ -305,17 +440,24 @@ def main() -> int:
             for sink in sinks * 2:
                 write(warm_up, sink, bootstrap, "warm-up", "lz4")
             report["small_write_ms"] = small_writes(spark, bootstrap, sinks)
-            for workload in workloads(arguments.scale):
+            for workload in workloads(arguments.scale) if not arguments.formats else ():
                 with console.status(workload.label):
                     results = run_workload(spark, cluster, workload, sinks, arguments.rounds)
                 report["results"][workload.label] = results
+            for typed in format_workloads(arguments.scale, avro is not None) if version is not None else ():
+                with console.status(typed.label):
+                    results = run_format(spark, cluster, typed, FORMAT_SINKS, arguments.rounds)
+                report["formats"][typed.label] = results
         finally:
             spark.stop()
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "spark_sinks.json").write_text(json.dumps(report, indent=2) + "\n")
     if version is not None:
         console.print(f"'kafka' is spark-sql-kafka-0-10 {version}")
-    console.print(table_of(report))
+    if report["results"]:
+        console.print(table_of(report))
+    if report["formats"]:
+        console.print(format_table_of(report))
     return 0
 
 

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks import idempotence, import_time
+from benchmarks import formats, idempotence, import_time
 from benchmarks.clients import ADAPTERS, REFERENCE
 from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, partition_rows, rows_of
 from benchmarks.goals import goals_of
@@ -197,6 +197,34 @@ def memory_table(results: dict[str, Any]) -> Table:
         for client in row.clients
     ]
     return Table("memory at rest", ("client", "resident MB", "of the producer, MB", "sockets"), cells)
+
+
+def formats_table(results: dict[str, Any]) -> Table:
+    """CPU per record by format and client, and the ratio of ours to each other client, of the rounds."""
+    cells = []
+    strong = set()
+    for row in rows_of(results.get("formats", [])):
+        ours = formats.OURS[row.runs[0]["format"]]
+        for client in row.clients:
+            cells.append(
+                (
+                    f"{row.name}: {client}",
+                    _number(row.spread(client, CPU), 2),
+                    _range(row.spread(client, CPU), 2),
+                    _number(row.spread(client, SPEED), 0),
+                    _NOTHING if client == ours else _number(row.ratio(ours, CPU, client), 2),
+                )
+            )
+            if client == ours:
+                strong.add(cells[-1][0])
+    header = (
+        "values and client",
+        "CPU µs/record",
+        "least - most",
+        "records/s",
+        "kproducer's CPU, ratio to it",
+    )
+    return Table("values in Avro, JSON and Protobuf", header, cells, frozenset(strong))
 
 
 def goals_table(results: dict[str, Any]) -> Table:

@@ -3,7 +3,7 @@
 By default the broker is a mock cluster, started in a child process: no Java, no network. ``--kafka VERSION``
 runs Apache Kafka, ``--secure`` runs it with SASL_SSL, ``--bootstrap HOST:PORT`` uses an existing cluster.
 Another client (confluent-kafka) reads the records back; each is compared with what was sent. The exit code is
-0 only if all of them are at the reported offsets.
+0 only if all of them are at the reported offsets. Then a typed table goes the same way as Avro.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import uuid
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from examples import spark_demo
+from examples import demo_columns, spark_demo
 from examples.demo_journey import Journey
 from examples.demo_source import FileLines, JsonEvents, Source, portions
 from kproducer import KafkaError, KafkaProducer, build_info
@@ -57,32 +57,39 @@ class Target(NamedTuple):
 
 
 @contextmanager
-def broker(arguments: argparse.Namespace, topic: str, console: Console) -> Iterator[Target]:
-    """Start a cluster with the topic, or use an existing one."""
+def broker(arguments: argparse.Namespace, topics: Sequence[str], console: Console) -> Iterator[Target]:
+    """Start a cluster with the topics, or use an existing one."""
     if arguments.bootstrap:
         require_broker(arguments.bootstrap)
-        create_topic(arguments.bootstrap, topic, KAFKA_PARTITIONS)
+        create_topics(arguments.bootstrap, topics)
         yield Target(arguments.bootstrap, {}, arguments.bootstrap, f"Kafka at {arguments.bootstrap}")
     elif arguments.secure:
-        with secured_kafka(arguments.kafka or NEWEST_VERSION, topic, console) as target:
+        with secured_kafka(arguments.kafka or NEWEST_VERSION, topics, console) as target:
             yield target
     elif arguments.kafka:
         with console.status(f"starting Apache Kafka {arguments.kafka}"):
             cluster = KafkaCluster(arguments.kafka, heap_mb=512, java_options=())
         with cluster:
             servers = cluster.bootstrap_servers
-            create_topic(servers, topic, KAFKA_PARTITIONS)
+            create_topics(servers, topics)
             yield Target(servers, {}, servers, f"Apache Kafka {arguments.kafka}, {servers}")
     else:
         with MockCluster.start(broker_count=3) as mock:
-            mock.create_topic(topic, MOCK_PARTITIONS)
+            for topic in topics:
+                mock.create_topic(topic, MOCK_PARTITIONS)
             version = confluent_kafka.libversion()[0]
             what = f"mock cluster (librdkafka {version}), 3 nodes, {MOCK_PARTITIONS} partitions"
             yield Target(mock.bootstrap_servers, {}, mock.bootstrap_servers, what)
 
 
+def create_topics(bootstrap_servers: str, topics: Sequence[str]) -> None:
+    """Create them on a cluster of Apache Kafka."""
+    for topic in topics:
+        create_topic(bootstrap_servers, topic, KAFKA_PARTITIONS)
+
+
 @contextmanager
-def secured_kafka(version: str, topic: str, console: Console) -> Iterator[Target]:
+def secured_kafka(version: str, topics: Sequence[str], console: Console) -> Iterator[Target]:
     """Apache Kafka with a SASL_SSL listener, a new certificate and a SCRAM user with a new password."""
     from tests.support.certificates import Authority  # trustme: not needed by the other demos
 
@@ -94,7 +101,7 @@ def secured_kafka(version: str, topic: str, console: Console) -> Iterator[Target
         )
     with cluster, tempfile.TemporaryDirectory() as folder:
         sasl.add_scram_user(cluster.bootstrap_servers, user, password)
-        create_topic(cluster.bootstrap_servers, topic, KAFKA_PARTITIONS)
+        create_topics(cluster.bootstrap_servers, topics)
         security = {
             "security.protocol": "SASL_SSL",
             "ssl.truststore.type": "PEM",
@@ -110,6 +117,12 @@ def secured_kafka(version: str, topic: str, console: Console) -> Iterator[Target
         yield Target(servers, security, cluster.bootstrap_servers, what)
 
 
+def producer_settings(target: Target, compression: str) -> dict[str, Any]:
+    """By Kafka's dotted names."""
+    settings = {"bootstrap.servers": target.bootstrap_servers, "compression.type": compression}
+    return {**settings, **target.security}
+
+
 def run(target: Target, topic: str, source: Source, compression: str, console: Console) -> bool:
     """Send and verify everything and print the report; returns whether all records were correct."""
     latencies_ns = array("q")
@@ -122,8 +135,7 @@ def run(target: Target, topic: str, source: Source, compression: str, console: C
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    settings = {"bootstrap.servers": target.bootstrap_servers, "compression.type": compression}
-    producer = KafkaProducer.from_config({**settings, **target.security})
+    producer = KafkaProducer.from_config(producer_settings(target, compression))
     with producer, Progress(*columns, console=console) as progress:
         sending = progress.add_task("sending", total=source.count)
         verifying = progress.add_task("verifying", total=source.count)
@@ -215,14 +227,17 @@ def main() -> None:
     console = Console(highlight=False)
     source = FileLines(arguments.input) if arguments.input else JsonEvents(arguments.count)
     topic = f"kproducer-demo-{uuid.uuid4().hex[:8]}"
+    avro_topic = f"{topic}-avro"
     try:
         if arguments.kafka:
             check_version(arguments.kafka)
         if arguments.spark:
             spark_demo.require_java()
-        with broker(arguments, topic, console) as target:
+        with broker(arguments, (topic, avro_topic), console) as target:
             console.print(f"[bold]{source.description}[/] -> {target.description}\n")
             holds = run(target, topic, source, arguments.compression, console)
+            settings = producer_settings(target, arguments.compression)
+            holds &= demo_columns.show(settings, target.reader_servers, avro_topic, source.count, console)
             if arguments.spark:
                 is_mock = not (arguments.kafka or arguments.secure or arguments.bootstrap)
                 holds &= spark_demo.show_in_demo(

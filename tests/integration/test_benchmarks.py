@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from benchmarks import (
     cpu_samples,
+    formats,
     idempotence,
     import_time,
     java_client,
@@ -34,7 +36,7 @@ from benchmarks.clients import (
 from benchmarks.clusters import MockBench, record_count
 from benchmarks.figures import CPU, SPEED, Spread, percentile, rows_of
 from benchmarks.goals import goals_of
-from benchmarks.tables import as_markdown, summary_table, target_table
+from benchmarks.tables import as_markdown, formats_table, summary_table, target_table
 from benchmarks.throughput import clients_of_row, run_once, run_python
 from benchmarks.workload import (
     ADAPTERS_ROW,
@@ -48,6 +50,8 @@ from benchmarks.workload import (
     repeated,
 )
 from kproducer.records.compression import Compression
+from kproducer.testing import FakeKafka
+from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.support.kafka.topics import create_topic
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,6 +133,25 @@ def some_results() -> dict[str, Any]:
                 "producer_mb": 50.0,
                 "sockets": 2,
             }
+        ],
+        "formats": [
+            {
+                "cluster": "embedded",
+                "family": formats.FAMILY,
+                "row": case.name,
+                "client": client,
+                "round": 0,
+                **case._asdict(),
+                SPEED: 1e6 / cost,
+                CPU: cost,
+            }
+            for case, client, cost in (
+                (formats.Case(formats.AVRO_DICTIONARIES, 6), formats.OURS[formats.AVRO_DICTIONARIES], 3.0),
+                (formats.Case(formats.AVRO_DICTIONARIES, 6), formats.CONFLUENT, 5.0),
+                (formats.Case(formats.AVRO, 6), formats.OURS[formats.AVRO], 0.2),
+                (formats.Case(formats.AVRO, 6), formats.FASTAVRO, 4.0),
+                (formats.Case(formats.AVRO, 30), formats.OURS[formats.AVRO], 1.0),
+            )
         ],
         "idempotence": [
             {
@@ -235,6 +258,39 @@ def test_idempotence_and_transactions_are_compared_in_turn(tmp_path: Path) -> No
         assert sorted(run["client"] for run in runs) == sorted([*modes, *modes])
         assert all(run[CPU] > 0 for run in runs)
     assert "send, transactional: CPU, ratio" in printed
+
+
+@pytest.mark.mock_cluster
+def test_formats_are_measured_with_every_client_of_a_case(tmp_path: Path) -> None:
+    found, printed = short_run(tmp_path, "formats", "--count", "50")
+    measured = [(run["row"], run["client"]) for run in found["formats"]]
+    assert measured == [(case.name, client) for case in formats.CASES for client in case.clients]
+    assert all(run["count"] == 50 and run[CPU] > 0 for run in found["formats"])
+    assert "Avro of dictionaries, 6 fields: CPU, ratio" in printed
+
+
+@pytest.mark.parametrize("case", formats.CASES, ids=lambda case: case.name)
+def test_all_clients_of_a_case_write_the_same_values(case: formats.Case) -> None:
+    written = {}
+    with FakeSchemaRegistry() as registry:
+        for client in case.clients:
+            with FakeKafka() as kafka, ExitStack() as resources:
+                kafka.create_topic("rows", partitions=1)
+                servers = kafka.bootstrap_servers
+                target = formats.Target(servers, "rows", registry.url, case.fields, 20, resources)
+                assert formats.DRIVERS[client](target)(2) == 40
+                written[client] = [bytes(record.value) for record in kafka.topic("rows").records()]
+    assert all(len(values) == 40 and len(set(values)) == 20 for values in written.values())
+    if case.format == formats.JSON:
+        # Times are written in different ways, and numbers with as many digits as each writer likes.
+        written = {
+            client: [
+                {name: value for name, value in json.loads(each).items() if not name.startswith("at")}
+                for each in values
+            ]
+            for client, values in written.items()
+        }
+    assert all(values == written[case.clients[0]] for values in written.values())
 
 
 @pytest.mark.mock_cluster
@@ -388,6 +444,12 @@ def test_tables_have_medians_and_ratios_without_gaps():
     assert ours[2:] == ("2.00 (2.00 - 2.00)", "0.25 (0.25 - 0.25)")
 
 
+def test_the_table_of_formats_has_the_ratio_of_our_cost_to_that_of_each_peer() -> None:
+    rows = formats_table(some_results()).rows
+    assert rows[2][0] == "Avro, 6 fields: kproducer send_arrow, Avro"
+    assert [row[-1] for row in rows] == ["-", "0.60", "-", "0.05", "-"]
+
+
 def test_every_marker_of_the_documents_has_results_and_every_result_a_marker():
     found = {name: f"NEW {name}" for name in report.sections(some_results())}
     texts = [path.read_text(encoding="utf-8") for path in (report.DOCUMENT, report.README)]
@@ -421,6 +483,9 @@ def test_goals_compare_with_the_better_way_to_poll() -> None:
     assert found["1,000/s, embedded: p99, ratio"] == (0.909, True)
     assert found["1,000/s, embedded: CPU, ratio"] == (1.25, False)
     assert found["send, transactional: CPU, ratio to none"] == (1.2, False)
+    assert found["Avro of dictionaries, 6 fields: CPU, ratio"] == (0.6, False)
+    assert found["Avro, 6 fields: CPU µs/record"] == (0.2, True)
+    assert "Avro, 30 fields: CPU µs/record" not in found
     assert found["import, least wall ms"] == (100.0, False)
 
 

@@ -7,12 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from examples.demo_columns import decoder, orders, verified_rows
 from examples.demo_journey import Journey
 from examples.demo_source import FileLines, JsonEvents, portions
 from kproducer import KafkaProducer
+from kproducer.columnar import Avro
+from kproducer.schema_registry import SchemaRegistryClient
+from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.packaging.wheel_check import DEMO_NEEDS
+from tests.support.kafka.mock_cluster import MockCluster
 
 pytestmark = pytest.mark.mock_cluster
 
@@ -31,7 +37,8 @@ def _demo(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_every_event_is_verified():
     finished = _demo("--count", "5000", "--compression", "lz4")
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "verified 5,000 of 5,000" in finished.stdout
+    assert "verified 5,000 of 5,000\n" in finished.stdout
+    assert "verified 5,000 of 5,000 Avro records" in finished.stdout
 
 
 def test_lines_of_a_file_are_verified_whatever_they_contain(tmp_path):
@@ -47,7 +54,8 @@ def test_every_event_is_verified_on_a_cluster_with_sasl_ssl():
     finished = _demo("--secure", "--count", "5000")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "SASL_SSL (SCRAM-SHA-512)" in finished.stdout
-    assert "verified 5,000 of 5,000" in finished.stdout
+    assert "verified 5,000 of 5,000\n" in finished.stdout
+    assert "verified 5,000 of 5,000 Avro records" in finished.stdout
 
 
 def _make_demo(tmp_path: Path, *variables: str) -> str:
@@ -66,7 +74,7 @@ def test_the_demo_installs_what_it_needs_and_no_more(tmp_path):
 
 def test_spark_is_installed_and_run_on_request(tmp_path):
     commands = _make_demo(tmp_path, "SPARK=1")
-    assert "pyspark pyarrow" in commands
+    assert "pyspark" in commands
     assert "--spark" in commands
 
 
@@ -107,6 +115,24 @@ def test_a_value_that_differs_is_not_verified(mock_cluster):
             timeout=30
         )
     assert journey.verify(mock_cluster.bootstrap_servers, "journey", _ignore) == (99, 2)
+
+
+@pytest.mark.parametrize("has_confluent", [True, False])
+def test_a_row_that_differs_is_not_verified(
+    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, has_confluent: bool
+) -> None:
+    if not has_confluent:
+        monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry.avro", None)
+    servers, table = mock_cluster.bootstrap_servers, orders(100)
+    mock_cluster.create_topic("orders", 3)
+    with FakeSchemaRegistry() as registry, KafkaProducer(servers) as producer:
+        client = SchemaRegistryClient({"url": registry.url})
+        changed = table.set_column(0, "order_id", pa.array([*range(99), 7]))
+        value = Avro(table.column_names, registry=client)
+        producer.send_arrow("orders", changed, value=value, key="user").result(30)
+        with decoder(registry.url, "orders") as (decode, _):
+            found = verified_rows(table, servers, "orders", decode)
+    assert found == 99
 
 
 def test_portions_contain_every_value_and_stay_small():

@@ -32,8 +32,9 @@ for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         kafka.topic("t").assert_written([b"one", b"two", b"three"])
         assert not kafka.violations, kafka.violations
 """
-#: Packages that the demo needs besides the producer: a broker, an independent reader, and a console.
-DEMO_NEEDS = ("confluent-kafka", "rich")
+#: Packages that the demo needs besides the producer: a broker and independent reader, what Avro and its
+#: registry need, Arrow tables, and a console.
+DEMO_NEEDS = ("confluent-kafka", "fastavro", "httpx", "pyarrow", "rich")
 
 
 class WheelError(Exception):
