@@ -14,7 +14,7 @@ from collections.abc import Callable
 from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
-from kproducer.metrics.windows import Windows, windows_of
+from kproducer.metrics.windows import Windows
 from kproducer.records.batch_sizing import buffer_sizes, largest_buffer_bytes
 from kproducer.runtime.clock import Clock
 
@@ -93,7 +93,8 @@ class BufferPool:
     def of(cls, config: ProducerConfig, clock: Clock) -> BufferPool:
         """The pool for these settings. It keeps buffers up to the size that batches grow to."""
         largest_bytes = largest_buffer_bytes(config.batch_size, config.compression_type != "none")
-        return cls(config.buffer_memory, largest_bytes, clock, windows_of(config, clock))
+        windows = Windows(clock, config.metrics_num_samples, config.metrics_sample_window_ms)
+        return cls(config.buffer_memory, largest_bytes, clock, windows)
 
     @property
     def available_bytes(self) -> int:

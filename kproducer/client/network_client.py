@@ -45,7 +45,7 @@ from kproducer.errors import (
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.errors.internal_errors import TlsListenerError
 from kproducer.metrics.connection_metrics import ConnectionMetrics
-from kproducer.metrics.windows import windows_of
+from kproducer.metrics.windows import Windows
 from kproducer.network.host_resolver import BackgroundResolver, BeginLookup, canonical_addresses
 from kproducer.network.network_send import NetworkSend
 from kproducer.network.proxy import Proxy
@@ -677,7 +677,8 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
 
         proxy = Proxy(parse_proxy_url(config.proxy_url))
     metadata.bootstrap(_bootstrap_addresses(config))
-    metrics = ConnectionMetrics(clock, windows_of(config, clock))
+    windows = Windows(clock, config.metrics_num_samples, config.metrics_sample_window_ms)
+    metrics = ConnectionMetrics(clock, windows)
     if tls is None:
         selector = Selector(config, clock, proxy=proxy, metrics=metrics)
     else:

@@ -10,21 +10,13 @@ Source: Kafka classes ``SampledStat``, ``Rate``, ``Meter``, ``Avg``, ``Max``.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kproducer.runtime.clock import Clock
-
-if TYPE_CHECKING:
-    from kproducer.config.producer_config import ProducerConfig
 
 #: Java's defaults of ``metrics.num.samples`` and ``metrics.sample.window.ms``.
 NUM_SAMPLES: Final = 2
 WINDOW_MS: Final = 30_000
-
-
-def windows_of(config: ProducerConfig, clock: Clock) -> Windows:
-    """New windows with the settings of a producer."""
-    return Windows(clock, config.metrics_num_samples, config.metrics_sample_window_ms)
 
 
 class Windows:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, KafkaError, ProducerClosedError, PurgedError
-from kproducer.metrics.windows import windows_of
+from kproducer.metrics.windows import Windows
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.threads import mark_io_thread
@@ -105,7 +105,8 @@ class Sender:
         self._config = config
         self.telemetry: TelemetryLink | None = None
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
-        self.metrics = ProducerMetrics(clock, windows_of(config, clock))
+        windows = Windows(clock, config.metrics_num_samples, config.metrics_sample_window_ms)
+        self.metrics = ProducerMetrics(clock, windows)
         self.in_flight = InFlightBatches(config.delivery_timeout_ms)
         self._completion = BatchCompletion(
             config, accumulator, metadata, self.in_flight, self.metrics, transaction_manager
