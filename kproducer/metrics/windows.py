@@ -101,8 +101,8 @@ class Series:
         number, count, total, _ = self._begun[-1]
         ended = (number, count, total, self._maximum)
         begun = (*self._begun[:-1], ended)
-        kept = begun[max(len(begun) - self._num_samples + 1, 0) :]
-        self._begun = (*kept, (window, self.count, self.total, 0.0))
+        first = max(len(begun) - self._num_samples + 1, 0)
+        self._begun = (*begun[first:], (window, self.count, self.total, 0.0))
         self._maximum = 0.0
         self._window = window
 

@@ -95,6 +95,7 @@ def test_every_setting_exists(page: Path) -> None:
         "timestamp_ms",
         "timestamps_ms",
         "error_type",
+        "message_type",  # of a FileDescriptorProto
         *(field.name for field in attrs.fields(ProducerHealth)),
     }
     names = re.findall(
