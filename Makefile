@@ -80,7 +80,7 @@ test-native test-pure: export PYTHONDONTWRITEBYTECODE =
 # The pure kernel affects how records get into batches and how batches are completed. Everything else runs once,
 # with the native core; tests/unit/kernel, tests/unit/network and tests/codegen compare both implementations.
 PURE_SCENARIOS := callbacks chaos close_and_flush delivery delivery_timeout idempotence idempotence_chaos interrupted_calls \
-	memory_bound memory_limits ordering resource_limits send_arrow send_many send_many_and_send sender_retries \
+	memory_bound memory_limits ordering resource_limits send_arrow send_arrow_formats send_many send_many_and_send sender_retries \
 	sending_in_transactions sequence_numbers
 PURE_TESTS := tests/unit/records tests/unit/accumulator tests/unit/bulk tests/unit/sending tests/unit/sender \
 	tests/unit/test_kafka_producer.py $(PURE_SCENARIOS:%=tests/scenarios/test_%.py) \

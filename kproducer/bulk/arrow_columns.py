@@ -104,7 +104,8 @@ class ArrowColumns(NamedTuple):
         }
         found = {role: _number(role, name, names) for role, name in given.items() if name is not None}
         if self.value is None or isinstance(self.value, str):
-            found["value"] = self._value_number(names, self.value, names_none=not found)
+            names_none = not found and self.key is None
+            found["value"] = self._value_number(names, self.value, names_none)
         for role in _RULES:
             if role in found:
                 self._check_type(role, names[found[role]], formats[found[role]])
@@ -127,7 +128,10 @@ class ArrowColumns(NamedTuple):
         given = self.value if role == "value" else self.key
         if given is None or isinstance(given, str):
             return None
-        others = (self.key, self.headers, self.partition, self.timestamp, self.topic)
+        others = [self.key, self.headers, self.partition, self.timestamp, self.topic]
+        if self.value is None or isinstance(self.value, str):
+            names = tuple(field.name for field in fields)
+            others.append(names[self._value_number(names, self.value, names_none=False)])
         taken = frozenset(name for name in others if isinstance(name, str))
         return given.compile_columns(ColumnsToEncode(fields, taken, topic, role))
 
@@ -197,7 +201,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _cure_bytes(text: str) -> str:
     if text.startswith("+"):
-        return "write it in a format, such as value=kproducer.columnar.Json(...), or make it a string before"
+        return "pass a format, such as kproducer.columnar.Json(...), instead of its name, or make it a string before"
     if text.startswith("dictionary"):
         return "decode its dictionary, or cast its values to strings"
     return "cast it to string"

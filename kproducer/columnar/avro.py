@@ -104,6 +104,11 @@ class AvroColumns:
     prefix: bytes = b""
     header: tuple[str, bytes] | None = None
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether records name the schema."""
+        return bool(self.prefix) or self.header is not None
+
     def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
         """See ``ColumnFormat``."""
         chosen = ChosenColumns.of(self.columns, wanted)
@@ -111,6 +116,9 @@ class AvroColumns:
         if chosen.is_single:
             number, field = chosen.columns[0]
             root = compiler.column(self.schema, number, field)
+            if self.is_registered and self.schema in ("bytes", {"type": "bytes"}):
+                # As serializers with a registry: a schema that is only bytes is written without a length.
+                root = root._replace(a=1)
         else:
             root = compiler.row(self.schema, chosen)
         return CompiledColumns(EncoderPlan(Format.AVRO, root, self.prefix), self.header)

@@ -6,8 +6,8 @@ Source: Avro specification 1.12, "Complex Types" (defaults in JSON) and "Binary 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 #: From a schema to the one that its name refers to.
 Resolve = Callable[[Any], Any]
@@ -29,42 +29,70 @@ def encoded_default(schema: Any, value: Any, resolve: Resolve) -> bytes:
 
     Args:
         schema: of the field.
-        value: the default, as JSON has it.
+        value: the default, as JSON has it. In a union it is of the first branch that it fits: before Avro
+            1.12 that had to be the first one.
         resolve: finds named types.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError, struct.error: the default is not one of this type.
+        ValueError: the default is not one of this type.
+        OverflowError: a number is too large for a ``float``.
     """
     schema = resolve(schema)
     if isinstance(schema, list):
-        # A default is of the first branch.
-        return varint(0) + encoded_default(schema[0], value, resolve)
+        for number, branch in enumerate(schema):
+            try:
+                return varint(number) + encoded_default(branch, value, resolve)
+            except (ValueError, OverflowError):
+                continue
+        raise ValueError("it fits none of the types of the union")
     kind = schema["type"] if isinstance(schema, dict) else schema
-    if kind == "null":
-        return b""
-    if kind == "boolean":
-        return b"\x01" if value else b"\x00"
-    if kind in ("int", "long"):
+    if kind in _BITS and type(value) is int and -1 << _BITS[kind] <= value < 1 << _BITS[kind]:
         return varint(value)
-    if kind in ("float", "double"):
-        return struct.pack("<f" if kind == "float" else "<d", value)
-    if kind == "enum":
+    if kind in _PLAIN and isinstance(value, _PLAIN[kind][0]) and type(value) is not bool:
+        return _PLAIN[kind][1](value)
+    if kind == "null" and value is None:
+        return b""
+    if kind == "boolean" and type(value) is bool:
+        return b"\x01" if value else b"\x00"
+    if kind == "enum" and value in schema["symbols"]:
         return varint(schema["symbols"].index(value))
-    if kind == "fixed":
-        return bytes(value.encode("latin-1"))
-    if kind in ("bytes", "string"):
-        data: bytes = value.encode("latin-1" if kind == "bytes" else "utf-8")
-        return varint(len(data)) + data
-    if kind == "array":
-        items = [encoded_default(schema["items"], each, resolve) for each in value]
-    elif kind == "map":
-        items = [
-            encoded_default("string", name, resolve) + encoded_default(schema["values"], each, resolve)
-            for name, each in value.items()
-        ]
-    else:
-        return b"".join(
-            encoded_default(field["type"], value.get(field["name"], field.get("default")), resolve)
-            for field in schema["fields"]
+    if kind == "fixed" and isinstance(value, str) and len(value) == schema["size"]:
+        return value.encode("latin-1")
+    if kind == "array" and isinstance(value, list):
+        return _blocks([encoded_default(schema["items"], each, resolve) for each in value])
+    if kind == "map" and isinstance(value, dict):
+        return _blocks(
+            [
+                encoded_default("string", name, resolve) + encoded_default(schema["values"], each, resolve)
+                for name, each in value.items()
+            ]
         )
+    if kind in ("record", "error") and isinstance(value, dict):
+        return b"".join(_field_default(field, value, resolve) for field in schema["fields"])
+    raise ValueError(f"{value!r:.100} is not one of type {kind}")
+
+
+def _field_default(field: Any, values: Mapping[str, Any], resolve: Resolve) -> bytes:
+    if field["name"] not in values and "default" not in field:
+        raise ValueError(f"it has no field {field['name']!r}")
+    return encoded_default(field["type"], values.get(field["name"], field.get("default")), resolve)
+
+
+def _sized(data: bytes) -> bytes:
+    return varint(len(data)) + data
+
+
+def _blocks(items: list[bytes]) -> bytes:
+    """One block with all items, and the end."""
     return b"".join((varint(len(items)), *items, b"\x00" if items else b""))
+
+
+#: Bits of a number beside its sign.
+_BITS: Final = {"int": 31, "long": 63}
+#: What JSON has, and its encoding. The characters of bytes are their numbers.
+_PLAIN: Final[dict[str, tuple[Any, Callable[[Any], bytes]]]] = {
+    "float": ((int, float), struct.Struct("<f").pack),
+    "double": ((int, float), struct.Struct("<d").pack),
+    "bytes": (str, lambda text: _sized(text.encode("latin-1"))),
+    "string": (str, lambda text: _sized(text.encode())),
+}

@@ -5,7 +5,6 @@ Source: Avro specification 1.12, "Binary Encoding", "Logical Types", and, for de
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -144,13 +143,12 @@ class AvroCompiler:
         schema = self._resolved(schema)
         if isinstance(schema, list):
             return self._union(schema, field, column, place)
-        logical = schema.get("logicalType") if isinstance(schema, dict) else None
         kind = _kind(schema)
         if kind == "null":
             if field.values.format == "n":
                 return PlanNode(AvroOperation.NOTHING, column, null=b"", place=place)
             raise self._mismatch(schema, field, place)
-        make = _LOGICAL.get((kind, logical)) or _PLAIN[kind]
+        make = _LOGICAL.get((kind, _logical(schema))) or _PLAIN[kind]
         node = make(schema, field.values)
         if node is None:
             raise self._mismatch(schema, field, place)
@@ -177,12 +175,17 @@ class AvroCompiler:
         self, record: Any, given: Iterable[tuple[int, ArrowField]], place: str, what: str
     ) -> tuple[PlanNode, ...]:
         """The nodes of a record's fields, in the order of the schema."""
-        found = {field.name: (number, field) for number, field in given}
+        found: dict[str, tuple[int, ArrowField]] = {}
+        for number, each in given:
+            if each.name in found:
+                where = f" of {place!r}" if place else ""
+                raise _DoesNotFitError(f"two {what}s{where} have the name {each.name!r}: rename one of them")
+            found[each.name] = number, each
         nodes = []
         for field in record["fields"]:
             name = field["name"]
             inner = f"{place}.{name}" if place else name
-            if not place:
+            if what == "column":
                 self._column = name
             if name in found:
                 number, arrow_field = found.pop(name)
@@ -206,20 +209,22 @@ class AvroCompiler:
         if "default" in field:
             try:
                 return encoded_default(field["type"], field["default"], self._resolved)
-            except (ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
+            except (ValueError, OverflowError, RecursionError) as error:
                 raise _DoesNotFitError(
                     f"the default {field['default']!r} of field {place!r} does not fit its Avro type: {error}"
                 ) from error
         branches = self._resolved(field["type"])
-        if isinstance(branches, list) and "null" in branches:
-            return varint(branches.index("null"))
+        kinds = [_kind(self._resolved(each)) for each in branches] if isinstance(branches, list) else []
+        if "null" in kinds:
+            return varint(kinds.index("null"))
         raise _DoesNotFitError(
             f"there is no {what} for field {place!r} of the Avro schema, which has no default: add the "
             f"{what}, or a default to the schema"
         )
 
     def _union(self, branches: Sequence[Any], field: ArrowField, column: int, place: str) -> PlanNode:
-        null = varint(branches.index("null")) if "null" in branches else None
+        kinds = [_kind(self._resolved(branch)) for branch in branches]
+        null = varint(kinds.index("null")) if "null" in kinds else None
         values = field.values
         if values.format == "n" and null is not None:
             return PlanNode(AvroOperation.NOTHING, column, null=null, place=place)
@@ -228,7 +233,7 @@ class AvroCompiler:
             for number, child in enumerate(values.children):
                 node = self._union(branches, child, number, f"{place}.{child.name}")
                 children.append(node)
-            type_ids = values.format.partition(":")[2].split(",")
+            type_ids = filter(None, values.format.partition(":")[2].split(","))
             symbols = tuple((bytes((int(each),)), bytes((number,))) for number, each in enumerate(type_ids))
             return PlanNode(
                 AvroOperation.UNION, column, children=tuple(children), symbols=symbols, place=place
@@ -236,7 +241,7 @@ class AvroCompiler:
         fitting: list[tuple[int, PlanNode]] = []
         refusals = []
         for number, branch in enumerate(branches):
-            if branch == "null":
+            if kinds[number] == "null":
                 continue
             try:
                 fitting.append((number, self._node(branch, field, column, place)))
@@ -247,9 +252,7 @@ class AvroCompiler:
                 raise refusals[0]
             raise self._mismatch(list(branches), field, place)
         exact = _EXACT.get(values.format)
-        number, node = next(
-            (each for each in fitting if _kind(self._resolved(branches[each[0]])) == exact), fitting[0]
-        )
+        number, node = next((each for each in fitting if kinds[each[0]] == exact), fitting[0])
         return node._replace(prefix=varint(number), null=null)
 
     # -- schemas -----------------------------------------------------------------------------------------
@@ -273,7 +276,7 @@ class AvroCompiler:
         schema = self._resolved(schema)
         if isinstance(schema, list):
             return f"a union of {', '.join(map(self._described, schema))}"
-        logical = schema.get("logicalType") if isinstance(schema, dict) else None
+        logical = _logical(schema)
         kind = _kind(schema)
         if logical == "decimal":
             return f"decimal({schema['precision']}, {schema.get('scale', 0)}) in {kind}"
@@ -286,7 +289,7 @@ class AvroCompiler:
         if place not in ("", self._column):
             where += f", at {place!r},"
         kind = _kind(schema) if not isinstance(schema, list) else ""
-        logical = schema.get("logicalType") if isinstance(schema, dict) else None
+        logical = _logical(schema)
         remedy = _REMEDIES.get(logical or kind) or _REMEDIES.get(kind) or "cast it to the type of one of them"
         if logical in _TIMES:
             remedy = f"cast it to a {'time' if _TIMES[logical][0] == 'tt' else 'timestamp'}"
@@ -304,12 +307,25 @@ def _kind(schema: Any) -> str:
     return "record" if kind == "error" else str(kind)
 
 
+def _logical(schema: Any) -> str | None:
+    """The logical type; ``None`` if there is none, or one that is not valid, which Avro ignores."""
+    if not isinstance(schema, dict):
+        return None
+    logical, size = schema.get("logicalType"), schema.get("size", 0)
+    is_ignored = {
+        "decimal": not isinstance(schema.get("precision"), int)
+        or not isinstance(schema.get("scale", 0), int)
+        or not 0 <= schema.get("scale", 0) <= schema["precision"] > 0,
+        "uuid": _kind(schema) == "fixed" and size != _UUID_BYTES,
+        "duration": size != _DURATION_BYTES,
+    }
+    return None if not isinstance(logical, str) or is_ignored.get(logical) else logical
+
+
 def scale(given: int, wanted: int) -> int:
     """From one number of ticks per second to another one: the factor, or negative the divisor."""
     return wanted // given if wanted >= given else -(given // wanted)
 
-
-# -- types ---------------------------------------------------------------------------------------------------
 
 # -- types -------------------------------------------------------------------------------------------
 
@@ -363,7 +379,8 @@ def _decimal(schema: Any, values: ArrowField) -> PlanNode | None:
     missing = schema.get("scale", 0) - int(values.format[2:].split(",")[1])
     if missing < 0:
         return None
-    limit = min(10 ** schema["precision"], 1 << (8 * _LIMIT_BYTES - 1))
+    # 78 digits do not fit.
+    limit = min(10 ** min(schema["precision"], 78), 1 << (8 * _LIMIT_BYTES - 1))
     symbols = ((b"", limit.to_bytes(_LIMIT_BYTES, "little")),)
     if _kind(schema) == "bytes":
         return PlanNode(AvroOperation.DECIMAL, 0, a=missing, symbols=symbols)
@@ -380,8 +397,6 @@ def _uuid(schema: Any, values: ArrowField) -> PlanNode | None:
 
 
 def _duration(schema: Any, values: ArrowField) -> PlanNode | None:
-    if schema["size"] != _DURATION_BYTES:
-        return None
     if values.format.startswith("ti"):
         return PlanNode(AvroOperation.DURATION, 0)
     if values.format.startswith("tD"):

@@ -50,7 +50,10 @@ def avro_schema(data: Any, name: str | None = None, columns: str | list[str] | N
         InvalidArgumentError: a column is missing, or its type or name has no counterpart in Avro.
     """
     if hasattr(data, "empty_table"):
-        data = data.empty_table()
+        import pyarrow as pa
+
+        # Not empty_table(), which does not know unions.
+        data = pa.Table.from_batches([], schema=data)
     try:
         source = ArrowSource(data)
     except ValueError as error:
@@ -78,14 +81,36 @@ def schema_of_fields(chosen: ChosenColumns, name: str | None) -> str:
     if chosen.is_single:
         # A null column makes a null value: the schema does not need to allow it.
         _, field = chosen.columns[0]
-        return json.dumps(_of_type(field.values, name or field.name or _DEFAULT_NAME))
-    return json.dumps(_record(name or _DEFAULT_NAME, [field for _, field in chosen.columns], ""))
+        own_name = name or (field.name if _NAME.fullmatch(field.name) else _DEFAULT_NAME)
+        return json.dumps(_with_own_names(_of_type(field.values, own_name, field.extension), set()))
+    record = _record(name or _DEFAULT_NAME, [field for _, field in chosen.columns], "")
+    return json.dumps(_with_own_names(record, set()))
+
+
+def _with_own_names(schema: Any, used: set[str]) -> Any:
+    """The schema with ``_`` behind names that another type has: of ``a.b_c`` and ``a_b.c``, for example."""
+    if isinstance(schema, list):
+        return [_with_own_names(each, used) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema["type"] in ("record", "fixed"):
+        while schema["name"] in used:
+            schema = {**schema, "name": f"{schema['name']}_"}
+        used.add(schema["name"])
+    inner = {name: _with_own_names(schema[name], used) for name in ("items", "values") if name in schema}
+    if "fields" in schema:
+        inner["fields"] = [
+            {**field, "type": _with_own_names(field["type"], used)} for field in schema["fields"]
+        ]
+    return {**schema, **inner}
 
 
 def _record(name: str, fields: list[ArrowField], place: str) -> dict[str, Any]:
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
         raise InvalidArgumentError(f"{name!r} is not a name in Avro, which has letters, digits and _ only")
-    for field in fields:
+    for number, field in enumerate(fields):
+        if any(field.name == other.name for other in fields[:number]):
+            raise InvalidArgumentError(f"there are two fields {place}{field.name!r}: rename one of them")
         if not _NAME.fullmatch(field.name):
             raise InvalidArgumentError(
                 f"column {place}{field.name!r}: names in Avro have letters, digits and _ only: rename it"
@@ -155,6 +180,19 @@ def _of_type(field: ArrowField, name: str, extension: str = "") -> Any:
         branches = [
             _of_type(child.values, f"{name}_{child.name}", child.extension) for child in field.children
         ]
-        is_nullable = any(child.is_nullable for child in field.children)
-        return [*(["null"] if is_nullable and "null" not in branches else []), *branches]
+        return _union(branches, any(child.is_nullable for child in field.children), name)
     raise InvalidArgumentError(f"no Avro type is known for {type_name(field)} ({name}): give a schema")
+
+
+def _union(branches: list[Any], is_nullable: bool, name: str) -> list[Any]:
+    """The union of what the fields of an Arrow union are; the same type is in it once."""
+    different = [branch for number, branch in enumerate(branches) if branch not in branches[:number]]
+    kinds = [branch["type"] if isinstance(branch, dict) else str(branch) for branch in different]
+    for number, kind in enumerate(kinds):
+        if isinstance(different[number], list) or (
+            kind in kinds[:number] and kind not in ("record", "fixed")
+        ):
+            raise InvalidArgumentError(
+                f"{name}: a union of Avro cannot have two types {kind!r}, nor another union: give a schema"
+            )
+    return [*(["null"] if is_nullable and "null" not in kinds else []), *different]

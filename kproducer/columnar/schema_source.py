@@ -62,7 +62,7 @@ class SchemaSource(Generic[F]):
         self.conf = conf = checked_conf(owner, given, more)
         chosen = ("use.schema.id", "use.latest.version", "use.latest.with.metadata")
         #: Whether a schema has to be derived from the columns.
-        self.derives = schema is None and not any(conf[name] for name in chosen)
+        self.derives = schema is None and all(conf[name] in (None, False) for name in chosen)
         # Without references it is parsed here, so that a mistake shows now.
         self._format = None if self.derives else make_format(None if is_latest else schema, conf)
         if registry is not None:

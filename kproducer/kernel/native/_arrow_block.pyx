@@ -20,6 +20,12 @@ from kproducer.kernel.native._batch cimport bytes_size, put_bytes, put_varint, r
 from kproducer.kernel.native._row_encoder cimport RowEncoder
 
 
+cdef enum:
+    # The size of rows up to here is measured exactly. Elements may share their bytes, so that a small array makes a key
+    # or value that no memory can hold.
+    _ROW_BYTES = 64 * 1024 * 1024
+
+
 cdef class BlockReader:
     """Reads the columns of one source that records are made of, a block of rows at a time. For one thread.
 
@@ -215,7 +221,8 @@ cdef class BlockReader:
         self._fault_role = VALUE
         if self._value_encoder is not None:
             fault = self._value_encoder.encode(
-                self.first, &self.rows, self.block.values, self.block.status, self.block.details, VALUE_DOES_NOT_FIT
+                self.first, &self.rows, self.block.values, self.block.status, self.block.details, VALUE_DOES_NOT_FIT,
+                TOO_LARGE, max(self._content_limit, _ROW_BYTES)
             )
         else:
             fault = self._find_cells(VALUE, self.block.values)
@@ -224,7 +231,8 @@ cdef class BlockReader:
         self._fault_role = KEY
         if self._key_encoder is not None:
             fault = self._key_encoder.encode(
-                self.first, &self.rows, self.block.keys, self.block.status, self.block.details, KEY_DOES_NOT_FIT
+                self.first, &self.rows, self.block.keys, self.block.status, self.block.details, KEY_DOES_NOT_FIT,
+                TOO_LARGE, max(self._content_limit, _ROW_BYTES)
             )
         elif self.positions[KEY] >= 0:
             fault = self._find_cells(KEY, self.block.keys)

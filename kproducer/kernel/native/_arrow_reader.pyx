@@ -81,12 +81,16 @@ cdef str _format_text(ArrowSchema* schema, int depth):
 
 cdef tuple _described(ArrowSchema* schema, int depth):
     """A field as in ``ArrowField``, children included."""
+    cdef Column column
     if depth > _DEEPEST_FIELD:
         raise ValueError(TOO_DEEP)
     if schema == NULL or schema.n_children < 0 or (schema.n_children and schema.children == NULL):
         raise invalid("a child is missing")
     children = [_described(schema.children[number], depth + 1) for number in range(schema.n_children)]
     text = _text(schema.format)
+    if text.startswith(("d:", "w:", "t", "+w", "+u")):
+        # Formats read the parameters of these.
+        _parse_format(schema, &column)
     expected = schema.n_children
     if text == "+m" or text.startswith(("+l", "+L", "+vl", "+vL", "+w:")):
         expected = 1
@@ -138,18 +142,23 @@ cdef int _parse_format(ArrowSchema* schema, Column* column) except -1:
     elif text[:3] == b"+w:" and text[3:].isdigit() and int(text[3:]) <= INT32_MAX:
         found = (LIST_FIXED, int(text[3:]), False)
     elif text[:2] == b"d:":
-        bits = text[2:].split(b",")[2:] or [b"128"]
-        found = (WIDE, int(bits[0]) // 8, True) if bits[0] in (b"32", b"64", b"128", b"256") else None
-    elif text[:4] == b"+us:":
-        found = (UNION_SPARSE, 1, False)
-    elif text[:4] == b"+ud:":
-        found = (UNION_DENSE, 1, False)
+        parts = text[2:].split(b",")
+        bits = parts[2] if len(parts) == 3 else b"128"
+        if len(parts) in (2, 3) and _are_numbers(parts) and bits in (b"32", b"64", b"128", b"256"):
+            found = (WIDE, int(bits) // 8, True)
+    elif text[:4] in (b"+us:", b"+ud:") and (len(text) == 4 or _are_numbers(text[4:].split(b","))):
+        found = (UNION_SPARSE if text[:4] == b"+us:" else UNION_DENSE, 1, False)
     if found is None:
         raise _unreadable(schema)
     column.layout = <Layout> <int> found[0]
     column.width = found[1]
     column.is_signed = found[2]
     return 0
+
+
+cdef bint _are_numbers(list texts) except -1:
+    """Whether all are numbers of three digits at most, with a sign or without."""
+    return all([0 < len(each) <= 4 and each.lstrip(b"-").isdigit() for each in texts])
 
 
 cdef bint _has_sane_bounds(const ArrowArray* array) noexcept:

@@ -26,4 +26,4 @@ cdef class RowEncoder:
     cdef int _bind_node(self, Node* node, ArrowSchema* schema, ArrowArray* array, int64_t base, int64_t rows) except -1
     cdef int _bind_children(self, Node* node, ArrowSchema* schema, ArrowArray* array, int64_t base) except -1
     cdef int64_t encode(self, int64_t first, Py_ssize_t* rows, Cell* cells, uint8_t* status, int64_t* details,
-                        uint8_t misfit_status) noexcept nogil
+                        uint8_t misfit_status, uint8_t size_status, int64_t most) noexcept nogil

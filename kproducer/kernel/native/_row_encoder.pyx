@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from kproducer.kernel.native._arrow_reader cimport (
-    ALL_NULL, STRUCT, UNION_SPARSE, ArrowArray, ArrowSchema, ArrowSource, Cell, Column, bind_column, invalid,
+    ALL_NULL, KP_MOST_BYTES, STRUCT, UNION_SPARSE, ArrowArray, ArrowSchema, ArrowSource, Cell, Column, bind_column, invalid,
 )
 from kproducer.kernel.native._avro_writer cimport reads_avro, write_avro
 from kproducer.kernel.native._batch cimport murmur2_raw
@@ -21,11 +21,16 @@ from kproducer.kernel.native._json_writer cimport prepare_json, reads_json, writ
 from kproducer.kernel.native._protobuf_writer cimport reads_protobuf, write_protobuf
 from kproducer.kernel.native._row_output cimport NO_MEMORY, WRITTEN, Node, Output, Symbol, find_value, put, reserve
 
+from kproducer.kernel.encoder_plan import EncoderPlan, PlanNode
+
 cdef enum:
-    # As in encoder_plan.
+    # As in encoder_plan; the operation is the same in all formats.
+    _NOTHING = 0
+    _CONSTANT = -1
     _ROW = -2
     _SAME = -3
     _DEEPEST = 64
+    _MOST_NODES = 100000
     # A block ends behind the row that exceeds this: the bytes should still be in a cache when they are copied.
     _BLOCK_BYTES = 4 * 1024 * 1024
 
@@ -38,7 +43,10 @@ cdef class RowEncoder:
 
     def __cinit__(self, plan: EncoderPlan):
         cdef int count = 0
-        cdef bytes prefix = plan.prefix
+        cdef bytes prefix
+        if type(plan) is not EncoderPlan:
+            raise TypeError(f"not an EncoderPlan: {plan!r:.100}")
+        prefix = _bytes(plan.prefix)
         self.plan = plan
         self.prefix = PyBytes_AS_STRING(prefix)
         self.prefix_size = PyBytes_GET_SIZE(prefix)
@@ -62,19 +70,25 @@ cdef class RowEncoder:
 
     cdef int _build(self, Node* node, object plan_node, int* count, int depth) except -1:
         """Copy a node of the plan, and those below it."""
-        cdef bytes prefix = plan_node.prefix
-        cdef bytes null = plan_node.null
+        cdef bytes prefix, null
+        cdef tuple children, symbols
         cdef Py_ssize_t number
-        if depth > _DEEPEST:
-            raise ValueError(f"a plan of more than {_DEEPEST} levels")
-        if plan_node.column < _SAME or (plan_node.column < 0 and (plan_node.column == _ROW) != (depth == 0)):
-            raise ValueError(f"a node of column {plan_node.column} at level {depth} of the plan")
-        if not (-_MOST_FACTOR <= plan_node.a <= _MOST_FACTOR and 0 <= plan_node.size <= INT32_MAX):
-            raise ValueError("a parameter of the plan is out of range")
+        # These types do not change, and keep what nodes point to.
+        if type(plan_node) is not PlanNode:
+            raise TypeError(f"not a PlanNode: {plan_node!r:.100}")
+        if depth > _DEEPEST or count[0] >= _MOST_NODES:
+            raise ValueError(f"a plan of more than {_DEEPEST} levels, or of more than {_MOST_NODES} nodes")
+        prefix, null = _bytes(plan_node.prefix), plan_node.null
         node.operation = plan_node.operation
         node.number = count[0]
         count[0] += 1
         node.column_number = plan_node.column
+        if node.column_number < _SAME or (
+            node.column_number < 0 and (node.column_number == _ROW) != (depth == 0)
+        ):
+            raise ValueError(f"a node of column {node.column_number} at level {depth} of the plan")
+        if node.column_number == _CONSTANT:
+            node.operation = _NOTHING
         node.prefix = PyBytes_AS_STRING(prefix)
         node.prefix_size = PyBytes_GET_SIZE(prefix)
         node.null_size = -1
@@ -84,6 +98,8 @@ cdef class RowEncoder:
         node.a = plan_node.a
         node.b = plan_node.b
         node.size = plan_node.size
+        if not (-_MOST_FACTOR <= node.a <= _MOST_FACTOR and 0 <= node.size <= INT32_MAX):
+            raise ValueError("a parameter of the plan is out of range")
         children = plan_node.children
         if children:
             node.children = <Node*> calloc(len(children), sizeof(Node))
@@ -99,8 +115,7 @@ cdef class RowEncoder:
                 raise MemoryError
             node.symbol_count = len(symbols)
             for number in range(node.symbol_count):
-                _point_to(symbols[number][0], &node.symbols[number].text)
-                _point_to(symbols[number][1], &node.symbols[number].encoded)
+                _point_to(symbols[number], &node.symbols[number])
             self._hash_symbols(node)
         return 0
 
@@ -162,6 +177,8 @@ cdef class RowEncoder:
             child = &node.children[number] if is_row else node
             if child.column_number >= <int> len(source.names):
                 raise ValueError(f"the plan has a column {child.column_number}, and the data {len(source.names)}")
+            if child.column_number == _SAME:
+                raise ValueError("a node of the plan reads the array of the rows, which is not a column")
             if child.column_number < 0:
                 continue
             try:
@@ -223,7 +240,7 @@ cdef class RowEncoder:
     # -- writing rows ------------------------------------------------------------------------------------
 
     cdef int64_t encode(self, int64_t first, Py_ssize_t* rows, Cell* cells, uint8_t* status, int64_t* details,
-                        uint8_t misfit_status) noexcept nogil:
+                        uint8_t misfit_status, uint8_t size_status, int64_t most) noexcept nogil:
         """Write the rows of a block.
 
         Args:
@@ -232,6 +249,8 @@ cdef class RowEncoder:
             cells: gets the bytes of each row, which stay until the next call.
             status: of each row; ``misfit_status`` where it is 0 and a value does not fit.
             details: then gets the node times 256, plus the reason.
+            size_status, most: instead, where the row would take more than ``most`` bytes, and the memory for
+                them is not there already; ``details`` then gets a size that it has at least.
 
         Returns:
             -1, or the row of the block with a cell outside of the data, or NO_MEMORY.
@@ -243,6 +262,7 @@ cdef class RowEncoder:
         cdef const Column* column
         cdef bint is_row = self.root.column_number == _ROW
         self.out.size = 0
+        self.out.most = KP_MOST_BYTES
         if not reserve(&self.out, 1):
             return NO_MEMORY
         for row in range(rows[0]):
@@ -255,22 +275,26 @@ cdef class RowEncoder:
                     cells[row].size = -1
                     continue
             start = self.out.size
+            self.out.most = start + most
+            self.out.wanted = 0
             code = put(&self.out, self.prefix, self.prefix_size)
             if code == WRITTEN:
                 code = self.write(&self.out, &self.root, first + row)
-            if code == NO_MEMORY:
+            if code == NO_MEMORY and self.out.wanted == 0:
                 return NO_MEMORY
-            if code < 0:
+            if code < 0 and code != NO_MEMORY:
                 return row
             # A place for now: the memory may still move.
             cells[row].data = <const char*> start
             cells[row].size = self.out.size - start
-            if code > 0:
+            if code:
                 self.out.size = start
                 cells[row].size = 0
                 if status[row] == 0:
-                    status[row] = misfit_status
-                    details[row] = <int64_t> self.out.misfit_node << 8 | code
+                    status[row] = misfit_status if code > 0 else size_status
+                    details[row] = (
+                        <int64_t> self.out.misfit_node << 8 | code if code > 0 else self.out.wanted - start
+                    )
             if self.out.size > _BLOCK_BYTES:
                 rows[0] = row + 1
                 break
@@ -301,7 +325,8 @@ cdef class RowEncoder:
             self.bind(source)
             while done < count:
                 rows = count - done
-                fault = self.encode(first + done, &rows, cells, &status[done], &details[done], 1)
+                fault = self.encode(first + done, &rows, cells, &status[done], &details[done], 1, 1,
+                                    KP_MOST_BYTES)
                 if fault == NO_MEMORY:
                     raise MemoryError
                 if fault >= 0:
@@ -323,9 +348,19 @@ cdef class RowEncoder:
         return encoded
 
 
-cdef int _point_to(bytes text, Cell* cell) except -1:
-    cell.data = PyBytes_AS_STRING(text)
-    cell.size = PyBytes_GET_SIZE(text)
+cdef bytes _bytes(object given):
+    if type(given) is not bytes:
+        raise TypeError(f"not bytes: {given!r:.100}")
+    return given
+
+
+cdef int _point_to(tuple pair, Symbol* symbol) except -1:
+    cdef bytes text, encoded
+    if pair is None or len(pair) != 2:
+        raise TypeError("a symbol is not a pair")
+    text, encoded = _bytes(pair[0]), _bytes(pair[1])
+    symbol.text.data, symbol.text.size = PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+    symbol.encoded.data, symbol.encoded.size = PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded)
     return 0
 
 

@@ -72,6 +72,8 @@ cdef struct Output:
     char* data
     Py_ssize_t size
     Py_ssize_t room
+    Py_ssize_t most             # memory ends at this size
+    Py_ssize_t wanted           # a size that was above it; 0: none was
     int misfit_node             # the node whose value did not fit
 
 
@@ -84,11 +86,14 @@ ctypedef bint (*ReadsLayout)(const Node* node, const Column* values) noexcept no
 
 
 cdef inline bint reserve(Output* out, Py_ssize_t more) noexcept nogil:
-    """Make room for ``more`` bytes. ``False``: no memory."""
+    """Make room for ``more`` bytes. ``False``: no memory, or this is more than a row may have."""
     cdef Py_ssize_t room
     cdef void* grown
     if KP_LIKELY(out.size + more <= out.room):
         return True
+    if out.size + more > out.most:
+        out.wanted = out.size + more
+        return False
     room = max(2 * out.room, out.size + more, 65536)
     grown = realloc(out.data, room)
     if grown == NULL:

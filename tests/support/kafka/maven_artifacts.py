@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, a schema registry and modules of Spark, resolved by Maven once for each version.
+"""Jars of Kafka, Avro, a schema registry and modules of Spark, resolved by Maven once for each version.
 
 They are in a cache folder: ``.cache/`` in the project (or ``KPRODUCER_CACHE``). Several test runs may share
 it: a file lock serializes resolution, and a finished folder appears by rename. A cached version needs only
@@ -48,6 +48,7 @@ _PROJECT_ROOT = Path(__file__).resolve().parents[3]
 _REGISTRY_ARTIFACT = "io.apicurio:apicurio-registry-app:2.6.13.Final:tar.gz:all"
 #: Its modules also work with newer versions.
 _OLDER_SPARK_VERSION = "4.1.1"
+_AVRO_VERSION = "1.12.1"
 
 
 class KafkaUnavailableError(RuntimeError):
@@ -122,6 +123,13 @@ def spec_jars(version: str) -> Path:
     folder = cache_folder() / "kafka-specs" / version
     _class_path(folder, f"the specs of Apache Kafka {version}", "kafka-clients-*.jar", pom)
     return folder
+
+
+def avro_class_path() -> str:
+    """Java class path of Apache Avro. Raises like ``class_path``."""
+    pom = _project(_dependency("org.apache.avro", "avro", _AVRO_VERSION) + _dependency(*_LOGGING[0]))
+    folder = cache_folder() / "avro" / _AVRO_VERSION
+    return _class_path(folder, f"Apache Avro {_AVRO_VERSION}", "avro-*.jar", pom)
 
 
 def registry_jar() -> Path:

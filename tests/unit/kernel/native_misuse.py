@@ -22,7 +22,21 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
+
+from kproducer.kernel.encoder_plan import ROW, AvroOperation, EncoderPlan, Format, PlanNode
+
 KEPT_OBJECTS = 60
+
+TABLE = pa.table(
+    {
+        "i": pa.array([1, None, 3], pa.int32()),
+        "s": pa.array(["a", None, "c"]).dictionary_encode(),
+        "l": pa.array([[1], None, []], pa.list_(pa.int32())),
+        "r": pa.array([{"x": 1}, None, {"x": 3}], pa.struct([("x", pa.int32())])),
+        "d": pa.array([1, None, 3], pa.decimal128(5, 1)),
+    }
+)
 
 
 class Rude:
@@ -138,9 +152,41 @@ class Misuse:
             *(bytearray(70), bytearray(300), memoryview(bytearray(500))[3:400], released),
             *(memoryview(array("q", range(9))), array("i", [0] * 8), array("q", [0] * 8)),
             *(several, tuple(several), dict.fromkeys("ab", several), [("h", b"v")], [b"v"] * len(several)),
+            *(
+                TABLE,
+                self._plan(),
+                EncoderPlan(number, self._node(0), b"p"),
+                EncoderPlan(number, Rude(chance)),
+            ),  # type: ignore[arg-type]
             *(Rude(chance), object, self._sockets[0].fileno(), self._sockets[1].fileno()),
         ]
         return chance.choice(values)
+
+    def _plan(self) -> EncoderPlan:
+        """Of rows, or of one column; it may fit ``TABLE``."""
+        chance = self._chance
+        format_ = chance.choice(list(Format))
+        if chance.random() < 0.3:
+            return EncoderPlan(format_, self._node(0))
+        record = {Format.AVRO: AvroOperation.RECORD}.get(format_, chance.randrange(20))
+        children = tuple(self._node(1) for _ in range(chance.randrange(4)))
+        return EncoderPlan(format_, PlanNode(record, ROW, children=children), b"p")
+
+    def _node(self, depth: int) -> PlanNode:
+        chance = self._chance
+        children = tuple(self._node(depth + 1) for _ in range(chance.randrange(3))) if depth < 3 else ()
+        limit = (10**5).to_bytes(32, "little")
+        return PlanNode(
+            chance.randrange(25),
+            chance.choice([0, 0, 1, 2, 3, 4, 5, -1, -2, -3, -4]),
+            chance.choice([b"", b"pre", None]),  # type: ignore[arg-type]
+            chance.choice([b"", b"null", None]),
+            chance.choice([children, children, list(children), None]),  # type: ignore[arg-type]
+            chance.choice([0, 1, 16, -5, 2**63 - 1, -(2**63)]),
+            chance.choice([0, 1, 32, 64, -1, 2**40]),
+            chance.choice([0, 12, 16, -1, 2**31, 2**40]),
+            chance.choice([(), ((b"", limit),), ((b"a", b"\0"), (b"c", b"\1")), ((b"a",),), (None,), None]),  # type: ignore[arg-type]
+        )
 
 
 def _classes(module: ModuleType) -> list[type]:

@@ -193,4 +193,4 @@ def test_the_number_of_topics_is_bounded():
         writers.find(f"topic-{number}")
     assert not writers.is_prepared("topic-0")
     assert writers.is_prepared("topic-1499")
-    assert len(writers._writers) == 1_000
+    assert len(writers._found) == 1_000
