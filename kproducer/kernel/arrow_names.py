@@ -17,10 +17,6 @@ REFUSALS: Final = (
     "key",
 )
 
-#: How many levels deep the types of a column may contain each other, if a format makes values of it.
-MOST_LEVELS: Final = 32
-TOO_DEEP: Final = f"the types of a column contain each other more than {MOST_LEVELS} levels deep"
-
 #: Types as the C data interface writes them, and their names in pyarrow.
 TYPE_NAMES: Final = {
     "n": "null", "b": "bool", "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32",

@@ -21,13 +21,11 @@ from libc.stdint cimport (
 )
 from libc.string cimport memcpy, memset, strcmp, strerror
 
-from kproducer.kernel.arrow_names import MOST_LEVELS, TOO_DEEP
-
 #: Seconds since the epoch that fit as milliseconds, with room.
 cdef double _MOST_SECONDS = 9.2e15
 #: Types that contain types are shown in messages up to this depth, and described for a plan up to the next.
 cdef int _DEEPEST = 16
-cdef int _DEEPEST_FIELD = MOST_LEVELS
+cdef int _DEEPEST_FIELD = 32  # as in the pure twin
 #: A flag of ``ArrowSchema``.
 cdef int64_t _IS_NULLABLE = 2
 
@@ -83,7 +81,7 @@ cdef tuple _described(ArrowSchema* schema, int depth):
     """A field as in ``ArrowField``, children included."""
     cdef Column column
     if depth > _DEEPEST_FIELD:
-        raise ValueError(TOO_DEEP)
+        raise ValueError(f"the types of a column contain each other more than {_DEEPEST_FIELD} levels deep")
     if schema == NULL or schema.n_children < 0 or (schema.n_children and schema.children == NULL):
         raise invalid("a child is missing")
     children = [_described(schema.children[number], depth + 1) for number in range(schema.n_children)]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kproducer.errors import ConfigError
-from kproducer.kernel.arrow_names import MOST_LEVELS, TOO_DEEP, TYPE_NAMES
+from kproducer.kernel.arrow_names import TYPE_NAMES
 from kproducer.kernel.pure.batch_v2 import encode_headers
 from kproducer.kernel.pure.row_encoder import RowEncoder, raw_values
 from kproducer.types import INT64_MAX
@@ -20,6 +20,8 @@ from kproducer.types import INT64_MAX
 if TYPE_CHECKING:
     from kproducer.kernel.pure.append import TopicSlots
 
+#: How many levels deep the types of a column may contain each other, if a format makes values of it.
+_DEEPEST_FIELD: Final = 32
 #: Rows that are planned at a time.
 BLOCK_ROWS: Final = 4096
 
@@ -419,8 +421,8 @@ def _plain_format(kind: Any) -> str:
 
 def _described(field: Any, depth: int = 0) -> tuple[Any, ...]:
     """A field as in ``ArrowField``, children included."""
-    if depth > MOST_LEVELS:
-        raise ValueError(TOO_DEEP)
+    if depth > _DEEPEST_FIELD:
+        raise ValueError(f"the types of a column contain each other more than {_DEEPEST_FIELD} levels deep")
     pa = _pyarrow()
     kind = field.type
     extension = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
