@@ -342,7 +342,11 @@ MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no value": (TABLE.drop(["value"]), {}, r"no column 'value' .*pass value="),
     "a key that would be lost": (TABLE, {}, "column 'key' would not be written: pass key='key', or"),
     "numbers as values": (TABLE, {"value": "n"}, "'n' is of type int64 and must be strings or binary: cast"),
-    "lists as keys": (TABLE, {"key": "l"}, r"key: column 'l' is of type list .*make it JSON"),
+    "lists as keys": (
+        TABLE,
+        {"key": "l"},
+        r"key: column 'l' is of type list .*pass a format, such as .*Json",
+    ),
     "text as partition": (TABLE, {"partition": "key"}, "'key' is of type string and must be integers"),
     "text as timestamp": (TABLE, {"timestamp": "when"}, "must be timestamps, or int64 .*: parse it"),
     "seconds as timestamp": (TABLE, {"timestamp": "f"}, "float64 .*cast it to int64, in milliseconds"),
