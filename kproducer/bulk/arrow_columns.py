@@ -201,7 +201,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _cure_bytes(text: str) -> str:
     if text.startswith("+"):
-        return "pass a format instead of its name, such as kproducer.columnar.Json(...), or make it a string"
+        return "pass a format, such as kproducer.columnar.Json(...), or make it a string before"
     if text.startswith("dictionary"):
         return "decode its dictionary, or cast its values to strings"
     return "cast it to string"

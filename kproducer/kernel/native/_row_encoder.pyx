@@ -21,7 +21,6 @@ from kproducer.kernel.native._json_writer cimport prepare_json, reads_json, writ
 from kproducer.kernel.native._protobuf_writer cimport reads_protobuf, write_protobuf
 from kproducer.kernel.native._row_output cimport NO_MEMORY, WRITTEN, Node, Output, Symbol, find_value, put, reserve
 
-from kproducer.kernel.encoder_plan import EncoderPlan, PlanNode
 
 cdef enum:
     # As in encoder_plan; the operation is the same in all formats.
@@ -41,10 +40,10 @@ cdef int64_t _MOST_FACTOR = 10**18
 cdef class RowEncoder:
     """See the pure twin. For one thread, and one reader, whose cells are in the encoder's memory."""
 
-    def __cinit__(self, plan: EncoderPlan):
+    def __cinit__(self, plan):
         cdef int count = 0
         cdef bytes prefix
-        if type(plan) is not EncoderPlan:
+        if not isinstance(plan, tuple):
             raise TypeError(f"not an EncoderPlan: {plan!r:.100}")
         prefix = _bytes(plan.prefix)
         self.plan = plan
@@ -73,8 +72,8 @@ cdef class RowEncoder:
         cdef bytes prefix, null
         cdef tuple children, symbols
         cdef Py_ssize_t number
-        # These types do not change, and keep what nodes point to.
-        if type(plan_node) is not PlanNode:
+        # Tuples do not change, and keep what nodes point to.
+        if not isinstance(plan_node, tuple):
             raise TypeError(f"not a PlanNode: {plan_node!r:.100}")
         if depth > _DEEPEST or count[0] >= _MOST_NODES:
             raise ValueError(f"a plan of more than {_DEEPEST} levels, or of more than {_MOST_NODES} nodes")
