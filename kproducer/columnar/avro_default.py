@@ -9,19 +9,10 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kproducer.kernel.pure.varint import encode_varlong
+
 #: From a schema to the one that its name refers to.
 Resolve = Callable[[Any], Any]
-
-
-def varint(number: int) -> bytes:
-    """The zigzag varint of a number of 64 bits."""
-    rest = (number << 1) ^ (number >> 63)
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
 
 
 def encoded_default(schema: Any, value: Any, resolve: Resolve) -> bytes:
@@ -41,13 +32,13 @@ def encoded_default(schema: Any, value: Any, resolve: Resolve) -> bytes:
     if isinstance(schema, list):
         for number, branch in enumerate(schema):
             try:
-                return varint(number) + encoded_default(branch, value, resolve)
+                return encode_varlong(number) + encoded_default(branch, value, resolve)
             except (ValueError, OverflowError):
                 continue
         raise ValueError("it fits none of the types of the union")
     kind = schema["type"] if isinstance(schema, dict) else schema
     if kind in _BITS and type(value) is int and -1 << _BITS[kind] <= value < 1 << _BITS[kind]:
-        return varint(value)
+        return encode_varlong(value)
     if kind in _PLAIN and isinstance(value, _PLAIN[kind][0]) and type(value) is not bool:
         return _PLAIN[kind][1](value)
     if kind == "null" and value is None:
@@ -55,7 +46,7 @@ def encoded_default(schema: Any, value: Any, resolve: Resolve) -> bytes:
     if kind == "boolean" and type(value) is bool:
         return b"\x01" if value else b"\x00"
     if kind == "enum" and value in schema["symbols"]:
-        return varint(schema["symbols"].index(value))
+        return encode_varlong(schema["symbols"].index(value))
     if kind == "fixed" and isinstance(value, str) and len(value) == schema["size"]:
         return value.encode("latin-1")
     if kind == "array" and isinstance(value, list):
@@ -79,12 +70,12 @@ def _field_default(field: Any, values: Mapping[str, Any], resolve: Resolve) -> b
 
 
 def _sized(data: bytes) -> bytes:
-    return varint(len(data)) + data
+    return encode_varlong(len(data)) + data
 
 
 def _blocks(items: list[bytes]) -> bytes:
     """One block with all items, and the end."""
-    return b"".join((varint(len(items)), *items, b"\x00" if items else b""))
+    return b"".join((encode_varlong(len(items)), *items, b"\x00" if items else b""))
 
 
 #: Bits of a number beside its sign.

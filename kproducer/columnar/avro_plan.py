@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kproducer.columnar.avro_default import encoded_default, varint
+from kproducer.columnar.avro_default import encoded_default
 from kproducer.columnar.chosen_columns import (
     BINARY,
     INTEGERS,
@@ -20,6 +20,7 @@ from kproducer.columnar.chosen_columns import (
 )
 from kproducer.errors import InvalidArgumentError
 from kproducer.kernel.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, PlanNode
+from kproducer.kernel.pure.varint import encode_varlong
 
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64
@@ -113,7 +114,7 @@ class AvroCompiler:
                 f"{self._described(schema)}: pass columns='name' to write one column"
             )
         number, record = records[0]
-        prefix = varint(number) if isinstance(schema, list) else b""
+        prefix = encode_varlong(number) if isinstance(schema, list) else b""
         try:
             names = {field["name"] for field in record["fields"]}
             others = [column for column in chosen.others if column[1].name in names]
@@ -216,7 +217,7 @@ class AvroCompiler:
         branches = self._resolved(field["type"])
         kinds = [_kind(self._resolved(each)) for each in branches] if isinstance(branches, list) else []
         if "null" in kinds:
-            return varint(kinds.index("null"))
+            return encode_varlong(kinds.index("null"))
         raise _DoesNotFitError(
             f"there is no {what} for field {place!r} of the Avro schema, which has no default: add the "
             f"{what}, or a default to the schema"
@@ -224,7 +225,7 @@ class AvroCompiler:
 
     def _union(self, branches: Sequence[Any], field: ArrowField, column: int, place: str) -> PlanNode:
         kinds = [_kind(self._resolved(branch)) for branch in branches]
-        null = varint(kinds.index("null")) if "null" in kinds else None
+        null = encode_varlong(kinds.index("null")) if "null" in kinds else None
         values = field.values
         if values.format == "n" and null is not None:
             return PlanNode(AvroOperation.NOTHING, column, null=null, place=place)
@@ -253,7 +254,7 @@ class AvroCompiler:
             raise self._mismatch(list(branches), field, place)
         exact = _EXACT.get(values.format)
         number, node = next((each for each in fitting if kinds[each[0]] == exact), fitting[0])
-        return node._replace(prefix=varint(number), null=null)
+        return node._replace(prefix=encode_varlong(number), null=null)
 
     # -- schemas -----------------------------------------------------------------------------------------
 
@@ -405,7 +406,9 @@ def _duration(schema: Any, values: ArrowField) -> PlanNode | None:
 
 
 def _enum(schema: Any, values: ArrowField) -> PlanNode | None:
-    symbols = tuple((symbol.encode(), varint(number)) for number, symbol in enumerate(schema["symbols"]))
+    symbols = tuple(
+        (symbol.encode(), encode_varlong(number)) for number, symbol in enumerate(schema["symbols"])
+    )
     return PlanNode(AvroOperation.ENUM, 0, symbols=symbols) if values.format in TEXT and symbols else None
 
 

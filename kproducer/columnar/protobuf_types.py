@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from kproducer.columnar.chosen_columns import BINARY, INTEGERS, TEXT, type_name
 from kproducer.kernel.encoder_plan import ArrowField, PlanNode, ProtobufOperation
+from kproducer.kernel.pure.varint import encode_unsigned
 
 #: Wire types.
 VARINT: Final = 0
@@ -124,13 +125,7 @@ def _enum(enum: Any, is_by_name: bool) -> PlanNode:
 
 def varint(number: int) -> bytes:
     """A number; a negative one in two's complement of 64 bits."""
-    rest = number & (1 << 64) - 1
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    return encode_unsigned(number & (1 << 64) - 1)
 
 
 def tag(number: int, wire_type: int) -> bytes:

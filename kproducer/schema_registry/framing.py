@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Sequence
 
 from kproducer.errors import SerializationError
+from kproducer.kernel.pure.varint import encode_varint
 from kproducer.schema_registry.schemas import RegisteredSchema
 
 _MAGIC_ID = 0
@@ -50,13 +51,4 @@ def _encoded_indexes(indexes: Sequence[int]) -> bytes:
         return b""
     if list(indexes) == [0]:  # the usual case has a short form
         return b"\x00"
-    return b"".join(_varint(number << 1) for number in (len(indexes), *indexes))
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    return b"".join(map(encode_varint, (len(indexes), *indexes)))

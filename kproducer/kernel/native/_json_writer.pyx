@@ -17,7 +17,7 @@ from kproducer.kernel.native._json_numbers cimport (
 )
 from kproducer.kernel.native._json_times cimport DATE, DURATION, INTERVAL, TIME, TIMESTAMP, write_duration, write_time
 from kproducer.kernel.native._row_output cimport (
-    IS_NULL, KP_LIKELY, LEADS_OUTSIDE, NO_MEMORY, NOT_A_UUID, NOT_UTF8, WRITTEN, Node, Output, boolean_at, find_symbol,
+    IS_NULL, KP_LIKELY, LEADS_OUTSIDE, NO_MEMORY, NOT_A_UUID, NOT_UTF8, WRITTEN, Node, Output, alternative_of, boolean_at,
     find_value, misfit, put, reserve,
 )
 
@@ -318,21 +318,5 @@ cdef int _write_elements(Output* out, Node* node, const Column* column, int64_t 
 
 
 cdef int _write_union(Output* out, Node* node, const Column* column, int64_t row) noexcept nogil:
-    cdef int64_t at = column.offset + row
-    cdef Cell type_id
-    cdef int32_t number
-    cdef Node* child
-    type_id.data = column.data + at
-    type_id.size = 1
-    number = find_symbol(node, &type_id)
-    if number < 0:
-        return LEADS_OUTSIDE
-    number = node.symbols[number].encoded.data[0]
-    if not 0 <= number < node.child_count:
-        return LEADS_OUTSIDE
-    child = &node.children[number]
-    if column.layout == UNION_DENSE:
-        row = (<const int32_t*> column.values)[at]
-        if not 0 <= row < child.column.length:
-            return LEADS_OUTSIDE
-    return write_json(out, child, row)
+    cdef Node* child = alternative_of(node, column, &row)
+    return LEADS_OUTSIDE if child == NULL else write_json(out, child, row)

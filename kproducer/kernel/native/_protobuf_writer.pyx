@@ -15,7 +15,8 @@ from kproducer.kernel.native._arrow_reader cimport (
 from kproducer.kernel.native._batch cimport put_varint
 from kproducer.kernel.native._row_output cimport (
     IS_NULL, KP_LIKELY, LEADS_OUTSIDE, NO_MEMORY, NOT_A_SYMBOL, NOT_EXACT, NOT_UTF8, OUT_OF_RANGE, SEVERAL_VALUES,
-    WRITTEN, Node, Output, boolean_at, find_symbol, find_value, floating_at, index_at, misfit, put, reserve,
+    WRITTEN, Node, Output, alternative_of, boolean_at, find_symbol, find_value, floating_at, index_at, misfit, put,
+    reserve,
 )
 
 cdef enum:
@@ -468,21 +469,5 @@ cdef int _write_list(Output* out, Node* node, const Column* column, int64_t row)
 
 
 cdef int _write_union(Output* out, Node* node, const Column* column, int64_t row) noexcept nogil:
-    cdef int64_t at = column.offset + row
-    cdef Cell type_id
-    cdef int32_t number
-    cdef Node* child
-    type_id.data = column.data + at
-    type_id.size = 1
-    number = find_symbol(node, &type_id)
-    if number < 0:
-        return LEADS_OUTSIDE
-    number = node.symbols[number].encoded.data[0]
-    if not 0 <= number < node.child_count:
-        return LEADS_OUTSIDE
-    child = &node.children[number]
-    if column.layout == UNION_DENSE:
-        row = (<const int32_t*> column.values)[at]
-        if not 0 <= row < child.column.length:
-            return LEADS_OUTSIDE
-    return write_protobuf(out, child, row)
+    cdef Node* child = alternative_of(node, column, &row)
+    return LEADS_OUTSIDE if child == NULL else write_protobuf(out, child, row)

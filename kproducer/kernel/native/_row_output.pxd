@@ -8,7 +8,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy
 
-from kproducer.kernel.native._arrow_reader cimport ALL_NULL, Cell, Column
+from kproducer.kernel.native._arrow_reader cimport ALL_NULL, UNION_DENSE, Cell, Column
 from kproducer.kernel.native._batch cimport murmur2_raw, put_varint
 
 cdef extern from *:
@@ -132,6 +132,26 @@ cdef inline int32_t find_symbol(const Node* node, const Cell* text) noexcept nog
         ):
             return number
         at = (at + 1) & (node.symbol_table_size - 1)
+
+
+cdef inline Node* alternative_of(Node* node, const Column* column, int64_t* row) noexcept nogil:
+    """The child that a union chooses for a row, and the row of that child. NULL: outside of the data."""
+    cdef int64_t at = column.offset + row[0]
+    cdef Cell type_id
+    cdef int32_t number
+    type_id.data = column.data + at
+    type_id.size = 1
+    number = find_symbol(node, &type_id)
+    if number < 0:
+        return NULL
+    number = node.symbols[number].encoded.data[0]
+    if not 0 <= number < node.child_count:
+        return NULL
+    if column.layout == UNION_DENSE:
+        row[0] = (<const int32_t*> column.values)[at]
+        if not 0 <= row[0] < node.children[number].column.length:
+            return NULL
+    return &node.children[number]
 
 
 cdef inline int misfit(Output* out, const Node* node, int reason) noexcept nogil:

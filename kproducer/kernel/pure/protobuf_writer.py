@@ -18,6 +18,7 @@ from kproducer.kernel.encoder_plan import (
     ProtobufOperation,
     child_value,
 )
+from kproducer.kernel.pure.varint import encode_unsigned
 from kproducer.types import INT32_MAX, INT64_MAX
 
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
@@ -84,13 +85,7 @@ def _write_fields(out: bytearray, node: PlanNode, value: Any, write_child: _Writ
 
 def _varint(number: int) -> bytes:
     """A number of 64 bits; a negative one in two's complement."""
-    number &= 2 * INT64_MAX + 1
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    return encode_unsigned(number & 2 * INT64_MAX + 1)
 
 
 def _fitting(node: PlanNode, value: int) -> int:

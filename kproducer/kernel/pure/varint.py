@@ -13,7 +13,8 @@ from typing import Final
 from kproducer.types import INT32_MAX, INT64_MAX
 
 
-def _unsigned(value: int) -> bytes:
+def encode_unsigned(value: int) -> bytes:
+    """Encode a number that is not negative, without zigzag."""
     out = bytearray()
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
@@ -31,7 +32,7 @@ TABLE: Final[tuple[bytes, ...]] = (
 )
 
 #: The length of something that is null.
-NULL_LENGTH: Final = _unsigned(1)
+NULL_LENGTH: Final = encode_unsigned(1)
 
 
 def encode_varint(value: int) -> bytes:
@@ -55,4 +56,4 @@ def encode_varlong(value: int) -> bytes:
         return TABLE[value]
     if not -INT64_MAX - 1 <= value <= INT64_MAX:
         raise ValueError(f"{value} does not fit an int64 varlong")
-    return _unsigned((value << 1) ^ (value >> 63))
+    return encode_unsigned((value << 1) ^ (value >> 63))

@@ -6,7 +6,6 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka.schema_registry as confluent
@@ -345,18 +344,6 @@ def test_a_union_becomes_any_of() -> None:
 
 
 # -- a schema registry -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def registry() -> Iterator[FakeSchemaRegistry]:
-    with FakeSchemaRegistry() as running:
-        yield running
-
-
-@pytest.fixture
-def client(registry: FakeSchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": registry.url, "retries.wait.ms": 1}) as connected:
-        yield connected
 
 
 def test_confluent_reads_what_send_arrow_writes(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
-import confluent_kafka.schema_registry as confluent
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
@@ -22,11 +20,9 @@ from kproducer.kernel.arrow import ArrowSource
 from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.schema_registry import (
     ProtobufSerializer,
-    SchemaRegistryClient,
     header_schema_id_serializer,
 )
 from kproducer.testing import FakeKafka
-from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.unit.columnar.protobuf_kit import compiled, encode, pool_of, proto
 
 CUSTOMER = proto("message Customer {\nstring name = 1\n}", "shop", "customer.proto")
@@ -64,25 +60,6 @@ def classes() -> dict[str, Any]:
     pool = pool_of(CUSTOMER, ORDERS)
     names = ("First", "Order", "Order.Item")
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}")) for name in names}
-
-
-@pytest.fixture
-def registry() -> Iterator[FakeSchemaRegistry]:
-    with FakeSchemaRegistry() as running:
-        yield running
-
-
-@pytest.fixture
-def client(registry: FakeSchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": registry.url, "retries.wait.ms": 1}) as connected:
-        yield connected
-
-
-@pytest.fixture
-def confluent_client(registry: FakeSchemaRegistry) -> Iterator[confluent.SchemaRegistryClient]:
-    connected = confluent.SchemaRegistryClient({"url": registry.url})
-    yield connected
-    connected.close()
 
 
 def read(client: Any, kind: Any, data: bytes | None, headers: Any = None, field: str = "value") -> Any:
