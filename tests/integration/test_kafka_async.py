@@ -129,7 +129,8 @@ async def outcome_of(awaitable: Any) -> Any:
 
 async def simple_program(producer_type: Any, servers: str, topic: str, seen: list[Any]) -> None:
     """The producer's pages of aiokafka's documentation: keys, partitions, headers, timestamps, errors."""
-    async with producer_type(bootstrap_servers=servers, acks="all") as producer:
+    # With a linger, the record that is cancelled below is certainly not delivered before.
+    async with producer_type(bootstrap_servers=servers, acks="all", linger_ms=50) as producer:
         seen.append(await producer.send_and_wait(topic, b"Super message", partition=0))
         future = await producer.send(topic, b"by key", key=b"key", timestamp_ms=1_700_000_000_000)
         seen.append((await future).timestamp)
