@@ -98,6 +98,7 @@ class Sender:
             self._coordinators = CoordinatorLink(transaction_manager.protocol, client, clock)
             transaction_manager.lifecycle.wakeup = self.wakeup
             transaction_manager.lifecycle.has_incomplete = lambda: accumulator.incomplete_count > 0
+            transaction_manager.lifecycle.has_unwritten = lambda: len(accumulator.incomplete_batches()) > 0
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator

@@ -95,8 +95,10 @@ class TransactionLifecycle:
         gate: called, with the lock held, when it changes whether records may be sent without ``check_send``:
             with ``False`` just before they may not, with ``True`` just after they may. Must not call back.
         wakeup: called when the I/O thread has something new to do.
-        has_incomplete: whether the accumulator has batches that are not done. Called with the lock held, and
-            may take no lock.
+        has_incomplete: whether the accumulator has batches that are not done, or whose memory is in use.
+            Called with the lock held, and may take no lock.
+        has_unwritten: whether it has batches that are not done; likewise. Just after a flush, the I/O thread
+            may still have to give back the memory of the last one.
     """
 
     def __init__(self, transactional_id: str | None, transaction_version: Callable[[], int]) -> None:
@@ -113,6 +115,7 @@ class TransactionLifecycle:
         self.gate: Callable[[bool], None] = lambda is_open: None
         self.wakeup: Callable[[], None] = lambda: None
         self.has_incomplete: Callable[[], bool] = lambda: False
+        self.has_unwritten: Callable[[], bool] = lambda: False
 
     @property
     def uses_version_2(self) -> bool:
@@ -272,7 +275,7 @@ class TransactionLifecycle:
         """
         with self.lock:
             transaction = self._check_in_transaction("prepare")
-            if self.has_incomplete() or transaction.new_partitions or transaction.offsets:
+            if self.has_unwritten() or transaction.new_partitions or transaction.offsets:
                 raise IllegalStateError("prepare: some records or offsets are not written yet; flush first")
             self.move_to(_S.PREPARED)
             assert self.transactional_id is not None

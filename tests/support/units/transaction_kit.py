@@ -133,6 +133,7 @@ class Kit:
             backoff=ExponentialBackoff(100, 1000, random.Random(1)),
         )
         self.manager.lifecycle.has_incomplete = lambda: self.has_incomplete
+        self.manager.lifecycle.has_unwritten = lambda: self.has_incomplete
         self.queues: dict[int, list[Batch]] = {i: [] for i in range(partitions)}
         self.on_the_wire: dict[int, list[Sent]] = {i: [] for i in range(partitions)}
         self.late: list[Sent] = []

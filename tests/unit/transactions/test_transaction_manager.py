@@ -742,6 +742,15 @@ def test_an_empty_transaction_can_be_handed_over() -> None:
     assert other.asked == []
 
 
+def test_a_transaction_is_handed_over_while_memory_of_written_batches_is_in_use() -> None:
+    """As just after a flush, before the I/O thread has gone on."""
+    kit = Stage()
+    kit.append()
+    kit.settle()
+    kit.manager.lifecycle.has_incomplete = lambda: True
+    assert not kit.manager.lifecycle.prepare().is_empty
+
+
 def test_nothing_is_handed_over_that_is_not_written() -> None:
     kit = Stage()
     kit.append()
