@@ -9,10 +9,8 @@ import json
 import re
 from typing import Any, Final
 
-from kproducer.bulk.column_format import ColumnsToEncode
 from kproducer.columnar.chosen_columns import BINARY, LISTS, TEXT, ChosenColumns, type_name
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.arrow import ArrowSource
 from kproducer.kernel.encoder_plan import ArrowField
 
 _DEFAULT_NAME: Final = "Record"
@@ -49,23 +47,7 @@ def avro_schema(data: Any, name: str | None = None, columns: str | list[str] | N
     Raises:
         InvalidArgumentError: a column is missing, or its type or name has no counterpart in Avro.
     """
-    if hasattr(data, "empty_table"):
-        import pyarrow as pa
-
-        # Not empty_table(), which does not know unions.
-        data = pa.Table.from_batches([], schema=data)
-    try:
-        source = ArrowSource(data)
-    except ValueError as error:
-        raise InvalidArgumentError(str(error)) from error
-    try:
-        fields = tuple(map(ArrowField.of, source.fields()))
-    finally:
-        source.close()
-    given = tuple(columns) if isinstance(columns, list) else columns
-    return schema_of_fields(
-        ChosenColumns.of(given, ColumnsToEncode(fields, frozenset(), None, "value")), name
-    )
+    return schema_of_fields(ChosenColumns.of_data(columns, data), name)
 
 
 def schema_of_fields(chosen: ChosenColumns, name: str | None) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kproducer.bulk.arrow_columns import readable
 from kproducer.bulk.column_format import ColumnsToEncode
 from kproducer.errors import ConfigError, InvalidArgumentError
+from kproducer.kernel.arrow import ArrowSource
 from kproducer.kernel.encoder_plan import ArrowField
 
 TEXT: Final = frozenset({"u", "U", "vu"})
@@ -87,6 +88,29 @@ class ChosenColumns(NamedTuple):
                 (number, field) for number, field in enumerate(wanted.fields) if number not in numbers
             )
         return cls(columns, isinstance(given, str), others)
+
+    @classmethod
+    def of_data(cls, given: str | list[str] | None, data: Any) -> ChosenColumns:
+        """Find the columns in Arrow data, or in a schema of pyarrow.
+
+        Raises:
+            InvalidArgumentError: as ``of``; or it is neither.
+        """
+        if hasattr(data, "empty_table"):
+            import pyarrow as pa
+
+            # Not empty_table(), which does not know unions.
+            data = pa.Table.from_batches([], schema=data)
+        try:
+            source = ArrowSource(data)
+        except ValueError as error:
+            raise InvalidArgumentError(str(error)) from error
+        try:
+            fields = tuple(map(ArrowField.of, source.fields()))
+        finally:
+            source.close()
+        names = tuple(given) if isinstance(given, list) else given
+        return cls.of(names, ColumnsToEncode(fields, frozenset(), None, "value"))
 
 
 def checked_columns(owner: str, given: object) -> str | tuple[str, ...] | None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from kproducer.bulk.column_format import ColumnsToEncode
 from kproducer.columnar.chosen_columns import LISTS, ChosenColumns, type_name
 from kproducer.columnar.json_plan import JsonOptions, scalar
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.arrow import ArrowSource
 from kproducer.kernel.encoder_plan import ArrowField, JsonOperation
 
 #: Schema Registry assumes it for schemas that name none.
@@ -33,19 +31,7 @@ def json_schema(data: Any, title: str | None = None, columns: str | list[str] | 
     Raises:
         InvalidArgumentError: a column is missing, or its type has no form in JSON.
     """
-    if hasattr(data, "empty_table"):
-        data = data.empty_table()
-    try:
-        source = ArrowSource(data)
-    except ValueError as error:
-        raise InvalidArgumentError(str(error)) from error
-    try:
-        fields = tuple(map(ArrowField.of, source.fields()))
-    finally:
-        source.close()
-    given = tuple(columns) if isinstance(columns, list) else columns
-    chosen = ChosenColumns.of(given, ColumnsToEncode(fields, frozenset(), None, "value"))
-    return schema_of_fields(chosen, title, JsonOptions())
+    return schema_of_fields(ChosenColumns.of_data(columns, data), title, JsonOptions())
 
 
 def schema_of_fields(chosen: ChosenColumns, title: str | None, options: JsonOptions) -> str:
