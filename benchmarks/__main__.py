@@ -2,7 +2,8 @@
 
 Every client sends the same records to the same clusters, in its own process, in rounds. Results go to
 ``benchmarks/results/`` as JSON and to the console as tables; with ``--document`` also to docs/performance.md.
-``--only`` runs some of the groups, such as ``--only "low-rate;small-batches"``.
+``--only`` runs some of the groups, such as ``--only "low-rate;small-batches"``. Only a whole run can be
+written to docs/performance.md, so that all tables there are of one run.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def _arguments() -> argparse.Namespace:
         "--only", default=";".join(_GROUPS), help=f"semicolon-separated groups: {', '.join(_GROUPS)}"
     )
     parser.add_argument("--rounds", type=int, default=DEFAULT_ROUNDS, help="at most; fewer if time is short")
-    parser.add_argument("--document", action="store_true", help="write docs/performance.md")
+    parser.add_argument(
+        "--document", action="store_true", help="write docs/performance.md; needs a run of all groups"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     arguments = parser.parse_args()
     arguments.only = arguments.only.split(";")
@@ -96,6 +99,16 @@ def _arguments() -> argparse.Namespace:
         known = {*BY_NAME, JAVA}.union(*(module.DRIVERS for module in _CASE_GROUPS.values()))
         if unknown := set(arguments.clients) - known:
             parser.error(f"no such client: {', '.join(sorted(unknown))}")
+    arguments.is_whole = (
+        set(arguments.only) == set(_GROUPS)
+        and arguments.clients is arguments.rows is arguments.count is None
+        and not arguments.no_kafka
+    )
+    if arguments.document and not arguments.is_whole:
+        parser.error(
+            "--document writes every table, so it cannot be combined with --only, --clients, --rows, --count "
+            "or --no-kafka"
+        )
     return arguments
 
 
@@ -319,6 +332,7 @@ def _new_results(arguments: argparse.Namespace) -> dict[str, Any]:
     if JAVA in names:
         versions[JAVA] = java_client.TOOLS_VERSION
     return {
+        "is_whole": arguments.is_whole,
         "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),

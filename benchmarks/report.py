@@ -1,7 +1,8 @@
 """The results of a run: tables on the console, and the tables and plots of docs/performance.md and README.md.
 
 ``python -m benchmarks.report FILE`` prints the results in FILE; with ``--document`` it also writes the tables
-between the markers of docs/performance.md and README.md, and the plots into docs/images.
+between the markers of docs/performance.md and README.md, and the plots into docs/images. That needs the
+results of a whole run, so that all tables are of one run.
 """
 
 from __future__ import annotations
@@ -205,11 +206,14 @@ def main() -> None:
     parser.add_argument("--document", action="store_true", help="write docs/performance.md")
     arguments = parser.parse_args()
     console = new_console()
-    results = json.loads((arguments.file or newest_results()).read_text())
+    path = arguments.file or newest_results()
+    results = json.loads(path.read_text())
+    if arguments.document and not results["is_whole"]:
+        parser.error(f"--document writes every table, and {path} has the results of a part of the benchmark")
     print_results(console, results)
     if arguments.document:
-        for path in write_document(results):
-            console.print(f"{path.relative_to(ROOT)} written")
+        for written in write_document(results):
+            console.print(f"{written.relative_to(ROOT)} written")
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ def some_results() -> dict[str, Any]:
         for client, p99, cpu in ((low_rate.OURS, 1.0, 12.5), (low_rate.PEER, 1.1, 10.0))
     ]
     return {
+        "is_whole": True,
         "when": "2026-01-01T00:00:00+00:00",
         "machine": "x86_64, 2 cores",
         "python": "3.13.0",
@@ -233,11 +234,29 @@ def test_only_the_named_clients_are_measured_at_fixed_rates(tmp_path: Path) -> N
     assert {run["client"] for run in found["low_rate"]} == {low_rate.OURS, "aiokafka"}
 
 
-def test_a_client_that_does_not_exist_is_an_error() -> None:
-    command = [sys.executable, "-m", "benchmarks", "--clients", "kprod"]
+def refusal(*arguments: str) -> str:
+    """What ``python -m`` prints before it refuses these arguments."""
+    command = [sys.executable, "-m", *arguments]
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert finished.returncode == 2
-    assert "no such client: kprod" in finished.stderr
+    return finished.stderr
+
+
+def test_a_client_that_does_not_exist_is_an_error() -> None:
+    assert "no such client: kprod" in refusal("benchmarks", "--clients", "kprod")
+
+
+@pytest.mark.parametrize(
+    "narrowing", [["--only", "formats"], ["--rows", "100 B"], ["--no-kafka"], ["--count", "10"]]
+)
+def test_a_part_of_the_benchmark_does_not_replace_the_tables_of_a_whole_run(narrowing: list[str]) -> None:
+    assert "--document writes every table" in refusal("benchmarks", "--document", *narrowing)
+
+
+def test_the_results_of_a_part_do_not_replace_the_tables_of_a_whole_run(tmp_path: Path) -> None:
+    path = tmp_path / "part-bench.json"
+    path.write_text(json.dumps({**some_results(), "is_whole": False}))
+    assert "--document writes every table" in refusal("benchmarks.report", "--document", str(path))
 
 
 @pytest.mark.mock_cluster
