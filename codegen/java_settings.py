@@ -175,9 +175,9 @@ _OTHER_MEANING: Final = {
     "sent to coordinators that support it",
 }
 
-#: Settings that this producer should have and does not, and what it does. Ignored once the setting exists.
-_MISSING: Final = {
-    "config.providers": "values come from the program or its environment",
+#: Settings of properties files, and what they can be there.
+_OF_FILES: Final = {
+    "config.providers": "`EnvVarConfigProvider`, `FileConfigProvider`, `DirectoryConfigProvider`",
 }
 
 _OUR_NAMES: Final = {dotted: name for name, dotted in DOTTED_NAMES.items()}
@@ -188,7 +188,7 @@ class JavaSetting(NamedTuple):
 
     Attributes:
         name, default: as in Java.
-        status: ``supported``, ``not needed`` or ``missing``.
+        status: ``supported``, ``only in properties files`` or ``not needed``.
         our_name, our_default: of the supported setting; empty otherwise.
         note: why the default differs, what else differs, or what to do instead.
     """
@@ -209,8 +209,8 @@ def java_settings() -> list[JavaSetting]:
 def _row(name: str, default: str) -> JavaSetting:
     ours = _OUR_NAMES.get(name)
     if ours is None:
-        if name in _MISSING:
-            return JavaSetting(name, default, "missing", "", "", _MISSING[name])
+        if name in _OF_FILES:
+            return JavaSetting(name, default, "only in properties files", "", "", _OF_FILES[name])
         advice = instead_of(name, {each: each for each in SETTINGS})
         return JavaSetting(name, default, "not needed", "", "", advice)
     notes = []
@@ -254,7 +254,7 @@ def java_settings_page() -> str:
             absent.append(f"| `{row.name}` | {default} | {row.status} | {row.note} |")
     counts = ", ".join(
         f"{sum(row.status == status for row in rows)} {status}"
-        for status in ("supported", "not needed", "missing")
+        for status in ("supported", "only in properties files", "not needed")
     )
     return _PAGE.format(
         version=JAVA_VERSION,
@@ -281,8 +281,8 @@ All {total} settings of the producer of Apache Kafka {version}, and what kproduc
 
 ## Not supported
 
-Not needed: there is nothing to configure, or another way. `from_config` refuses these settings; for those
-not needed, the error has the text on the right.
+Not needed: there is nothing to configure, or another way. `from_config` refuses these settings, and the error
+has the text on the right. [Config providers](../security.md#config-providers) work in properties files.
 
 {absent}
 """

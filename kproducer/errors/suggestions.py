@@ -63,7 +63,6 @@ _NO_COUNTERPART = {
     "broker_version_fallback": "the producer negotiates API versions with each broker; remove the setting",
     "compression_level": "each codec has its own level; use compression_gzip_level, compression_lz4_level "
     "or compression_zstd_level",
-    "config_providers": "pass the values themselves, for example from environment variables",
     "debug": "use the logging module; the logger is 'kproducer'",
     "dr_cb": "pass on_delivery to send()",
     "dr_msg_cb": "pass on_delivery to send()",
@@ -128,6 +127,8 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
     plain = _plain(name)
     if plain in _NO_COUNTERPART:
         return _NO_COUNTERPART[plain]
+    if plain.startswith("config_providers"):
+        return "config providers work only in properties files; pass the values themselves"
     if plain.startswith(_FOR_BROKERS):
         return "brokers verify tokens; remove the setting"
     nearest = plain if plain in spelling else _OTHER_NAMES.get(plain)

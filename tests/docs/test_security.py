@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
 from kproducer import ConfigError, ProducerConfig
 from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
-from kproducer.config.properties_file import parse_properties
+from kproducer.config.properties_file import read_properties
 from tests.docs.examples import ROOT, Example, check_settings, examples, settings_in
 
 PAGE = "docs/security.md"
@@ -38,10 +39,18 @@ def test_every_setting_that_the_text_names_exists() -> None:
 @pytest.mark.parametrize(
     "example", examples("properties", PAGE) + examples("properties", "docs/clusters/*"), ids=str
 )
-def test_each_properties_file_is_accepted(example: Example) -> None:
+def test_each_properties_file_is_accepted(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_USER", "alice")
+    (tmp_path / "secrets.properties").write_text("password=secret\n")
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "servers").write_text("localhost:9093")
+    file = tmp_path / "client.properties"
+    file.write_text(example.code.replace("/etc/kafka", str(tmp_path)))
     server = "b-1.mycluster.abc123.c2.kafka.eu-central-1.amazonaws.com:9098"
     needed = {"bootstrap.servers": server, "security.protocol": "SASL_SSL"}
-    check_settings(ProducerConfig.from_dotted({**needed, **parse_properties(example.code, PAGE)}))
+    check_settings(ProducerConfig.from_dotted({**needed, **read_properties(file)}))
 
 
 @pytest.mark.parametrize(
