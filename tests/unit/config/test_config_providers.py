@@ -115,5 +115,5 @@ def test_a_producer_uses_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_in_a_program_the_error_says_what_to_do() -> None:
-    with pytest.raises(ConfigError, match="(config providers work only in properties files.*){2}"):
+    with pytest.raises(ConfigError, match=r"(config providers work only in properties files.*){2}"):
         KafkaProducer.from_config({**ENVIRONMENT, "bootstrap.servers": "localhost:9092"})
