@@ -14,8 +14,8 @@ from kproducer.kernel.native._arrow_reader cimport (
 )
 from kproducer.kernel.native._batch cimport put_varint
 from kproducer.kernel.native._row_output cimport (
-    IS_NULL, LEADS_OUTSIDE, NEGATIVE, NO_MEMORY, NOT_A_SYMBOL, NOT_A_UUID, NOT_EXACT, OUT_OF_RANGE, TOO_MANY_DIGITS,
-    WRITTEN, WRONG_SIZE, Node, Output, alternative_of, boolean_at, find_symbol, find_value, floating_at, index_at,
+    LEADS_OUTSIDE, NEGATIVE, NO_MEMORY, NOT_A_SYMBOL, NOT_A_UUID, NOT_EXACT, OUT_OF_RANGE, TOO_MANY_DIGITS,
+    WRITTEN, WRONG_SIZE, Node, Output, alternative_of, boolean_at, find_symbol, has_value, index_at, is_exact,
     misfit, put, put_number, reserve,
 )
 
@@ -36,9 +36,6 @@ cdef enum:
     ARRAY = 12
     RECORD = 13
     UNION = 14
-    # As in PlanNode.
-    _CONSTANT = -1
-    _ROW = -2
     _LIMBS = 4
 
 
@@ -70,16 +67,10 @@ cdef bint reads_avro(const Node* node, const Column* values) noexcept nogil:
 
 cdef int write_avro(Output* out, Node* node, int64_t row) noexcept nogil:
     cdef const Column* column = NULL
-    cdef bint is_missing = False
     cdef int operation = node.operation
     cdef int code
-    if node.column_number == _CONSTANT:
-        return put(out, node.prefix, node.prefix_size)
-    if node.column_number != _ROW:
-        if not find_value(node, &row, &column, &is_missing):
-            return LEADS_OUTSIDE
-        if is_missing:
-            return misfit(out, node, IS_NULL) if node.null_size < 0 else put(out, node.null, node.null_size)
+    if not has_value(out, node, &row, &column, &code):
+        return code
     if node.prefix_size:
         code = put(out, node.prefix, node.prefix_size)
         if code:
@@ -143,18 +134,11 @@ cdef inline int _write_floating(Output* out, const Node* node, const Column* col
     """Little-endian."""
     cdef double number
     cdef float short_number
-    cdef int64_t whole, most
     cdef uint64_t bits
     cdef uint32_t short_bits
     cdef int at
-    if column.layout == FLOATING:
-        number = floating_at(column, row)
-    else:
-        whole = index_at(column, column.offset + row)
-        most = <int64_t> 1 << (53 if node.operation == DOUBLE else 24)
-        if not -most <= whole <= most or (whole < 0 and not column.is_signed):
-            return misfit(out, node, NOT_EXACT)
-        number = <double> whole
+    if not is_exact(column, row, node.operation == DOUBLE, &number):
+        return misfit(out, node, NOT_EXACT)
     if not reserve(out, 8):
         return NO_MEMORY
     if node.operation == DOUBLE:

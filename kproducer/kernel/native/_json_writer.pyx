@@ -17,8 +17,8 @@ from kproducer.kernel.native._json_numbers cimport (
 )
 from kproducer.kernel.native._json_times cimport DATE, DURATION, INTERVAL, TIME, TIMESTAMP, write_duration, write_time
 from kproducer.kernel.native._row_output cimport (
-    IS_NULL, KP_LIKELY, LEADS_OUTSIDE, NO_MEMORY, NOT_A_UUID, NOT_UTF8, WRITTEN, Node, Output, alternative_of, boolean_at,
-    find_value, misfit, put, reserve,
+    KP_LIKELY, LEADS_OUTSIDE, NO_MEMORY, NOT_A_UUID, NOT_UTF8, WRITTEN, Node, Output, alternative_of, boolean_at,
+    has_value, misfit, put, reserve,
 )
 
 cdef enum:
@@ -36,9 +36,6 @@ cdef enum:
     ENTRY = 15
     OBJECT = 16
     UNION = 17
-    # As in PlanNode.
-    _CONSTANT = -1
-    _ROW = -2
     _MOST_TICKS = 1000000000
 
 # The letter behind the backslash for each byte; 0: it is not escaped.
@@ -92,14 +89,10 @@ cdef bint reads_json(const Node* node, const Column* values) noexcept nogil:
 
 cdef int write_json(Output* out, Node* node, int64_t row) noexcept nogil:
     cdef const Column* column = NULL
-    cdef bint is_missing = False
     cdef int operation = node.operation
     cdef int code
-    if node.column_number >= 0 or node.column_number < _ROW:
-        if not find_value(node, &row, &column, &is_missing):
-            return LEADS_OUTSIDE
-        if is_missing:
-            return misfit(out, node, IS_NULL) if node.null_size < 0 else put(out, node.null, node.null_size)
+    if not has_value(out, node, &row, &column, &code):
+        return code
     if node.prefix_size:
         code = put(out, node.prefix, node.prefix_size)
         if code:

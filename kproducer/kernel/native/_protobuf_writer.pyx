@@ -14,8 +14,8 @@ from kproducer.kernel.native._arrow_reader cimport (
 )
 from kproducer.kernel.native._batch cimport put_varint
 from kproducer.kernel.native._row_output cimport (
-    IS_NULL, KP_LIKELY, LEADS_OUTSIDE, NO_MEMORY, NOT_A_SYMBOL, NOT_EXACT, NOT_UTF8, OUT_OF_RANGE, SEVERAL_VALUES,
-    WRITTEN, Node, Output, alternative_of, boolean_at, find_symbol, find_value, floating_at, index_at, misfit, put,
+    KP_LIKELY, LEADS_OUTSIDE, NO_MEMORY, NOT_A_SYMBOL, NOT_EXACT, NOT_UTF8, OUT_OF_RANGE, ROW, SEVERAL_VALUES,
+    WRITTEN, Node, Output, alternative_of, boolean_at, find_symbol, has_value, index_at, is_exact, misfit, put,
     reserve,
 )
 
@@ -41,9 +41,6 @@ cdef enum:
     REPEATED = 17
     PACKED = 18
     UNION = 19
-    # As in PlanNode.
-    _CONSTANT = -1
-    _ROW = -2
     # As in ProtobufOperation: what size says.
     NOT_IF_DEFAULT = 1
     # The most bytes of a varint, and of a message with two or three numbers.
@@ -101,44 +98,39 @@ cdef bint reads_protobuf(const Node* node, const Column* values) noexcept nogil:
 
 cdef int write_protobuf(Output* out, Node* node, int64_t row) noexcept nogil:
     cdef const Column* column = NULL
-    cdef bint is_missing = False
     cdef int operation = node.operation
-    cdef int64_t at = row
-    if node.column_number == _CONSTANT:
-        return put(out, node.prefix, node.prefix_size)
-    if node.column_number == _ROW:
+    cdef int code
+    if not has_value(out, node, &row, &column, &code):
+        return code
+    if node.column_number == ROW:
         return _write_fields(out, node, row)
-    if not find_value(node, &at, &column, &is_missing):
-        return LEADS_OUTSIDE
-    if is_missing:
-        return misfit(out, node, IS_NULL) if node.null_size < 0 else put(out, node.null, node.null_size)
     if operation == STRING or operation == BYTES_VALUE:
-        return _write_bytes(out, node, column, at)
+        return _write_bytes(out, node, column, row)
     if operation == VARINT or operation == ZIGZAG:
-        return _write_varint(out, node, column, at)
+        return _write_varint(out, node, column, row)
     if operation == DOUBLE or operation == FLOAT:
-        return _write_floating(out, node, column, at)
+        return _write_floating(out, node, column, row)
     if operation == TIMESTAMP:
-        return _write_timestamp(out, node, column, at)
+        return _write_timestamp(out, node, column, row)
     if operation == MESSAGE:
-        return _write_message(out, node, at)
+        return _write_message(out, node, row)
     if operation == BOOLEAN_VALUE:
-        return _put_small(out, node, boolean_at(column, at))
+        return _put_small(out, node, boolean_at(column, row))
     if operation == REPEATED or operation == PACKED:
-        return _write_list(out, node, column, at)
+        return _write_list(out, node, column, row)
     if operation == ENUM or operation == ENUM_NUMBER:
-        return _write_enum(out, node, column, at)
+        return _write_enum(out, node, column, row)
     if operation == FIXED32 or operation == FIXED64:
-        return _write_fixed(out, node, column, at)
+        return _write_fixed(out, node, column, row)
     if operation == DURATION:
-        return _write_duration(out, node, column, at)
+        return _write_duration(out, node, column, row)
     if operation == DATE:
-        return _write_date(out, node, column, at)
+        return _write_date(out, node, column, row)
     if operation == UNION:
-        return _write_union(out, node, column, at)
+        return _write_union(out, node, column, row)
     if put(out, node.prefix, node.prefix_size) == NO_MEMORY:
         return NO_MEMORY
-    return _write_fields(out, node, at) if operation == FIELDS else WRITTEN
+    return _write_fields(out, node, row) if operation == FIELDS else WRITTEN
 
 
 cdef inline char* _begin(Output* out, const Node* node, Py_ssize_t more) noexcept nogil:
@@ -225,17 +217,10 @@ cdef int _write_fixed(Output* out, const Node* node, const Column* column, int64
 cdef inline int _write_floating(Output* out, const Node* node, const Column* column, int64_t row) noexcept nogil:
     cdef double number
     cdef float short_number
-    cdef int64_t whole, most
     cdef uint64_t bits
     cdef uint32_t short_bits
-    if column.layout == FLOATING:
-        number = floating_at(column, row)
-    else:
-        whole = index_at(column, column.offset + row)
-        most = <int64_t> 1 << (53 if node.operation == DOUBLE else 24)
-        if not -most <= whole <= most or (whole < 0 and not column.is_signed):
-            return misfit(out, node, NOT_EXACT)
-        number = <double> whole
+    if not is_exact(column, row, node.operation == DOUBLE, &number):
+        return misfit(out, node, NOT_EXACT)
     if node.operation == DOUBLE:
         memcpy(&bits, &number, 8)
         return _put_little_endian(out, node, bits, 8)

@@ -19,15 +19,14 @@ from kproducer.kernel.native._avro_writer cimport reads_avro, write_avro
 from kproducer.kernel.native._batch cimport murmur2_raw
 from kproducer.kernel.native._json_writer cimport prepare_json, reads_json, write_json
 from kproducer.kernel.native._protobuf_writer cimport reads_protobuf, write_protobuf
-from kproducer.kernel.native._row_output cimport NO_MEMORY, WRITTEN, Node, Output, Symbol, find_value, put, reserve
+from kproducer.kernel.native._row_output cimport (
+    CONSTANT, NO_MEMORY, ROW, SAME, WRITTEN, Node, Output, Symbol, find_value, put, reserve,
+)
 
 
 cdef enum:
     # As in encoder_plan; the operation is the same in all formats.
     _NOTHING = 0
-    _CONSTANT = -1
-    _ROW = -2
-    _SAME = -3
     _DEEPEST = 64
     _MOST_NODES = 100000
     # A block ends behind the row that exceeds this: the bytes should still be in a cache when they are copied.
@@ -82,11 +81,11 @@ cdef class RowEncoder:
         node.number = count[0]
         count[0] += 1
         node.column_number = plan_node.column
-        if node.column_number < _SAME or (
-            node.column_number < 0 and (node.column_number == _ROW) != (depth == 0)
+        if node.column_number < SAME or (
+            node.column_number < 0 and (node.column_number == ROW) != (depth == 0)
         ):
             raise ValueError(f"a node of column {node.column_number} at level {depth} of the plan")
-        if node.column_number == _CONSTANT:
+        if node.column_number == CONSTANT:
             node.operation = _NOTHING
         node.prefix = PyBytes_AS_STRING(prefix)
         node.prefix_size = PyBytes_GET_SIZE(prefix)
@@ -166,7 +165,7 @@ cdef class RowEncoder:
         cdef Node* child
         cdef Py_ssize_t number
         cdef int64_t base = source._array.offset if source._is_struct else 0
-        cdef bint is_row = node.column_number == _ROW
+        cdef bint is_row = node.column_number == ROW
         cdef Column row_column
         source.check_chunk()
         row_column.layout = STRUCT
@@ -176,7 +175,7 @@ cdef class RowEncoder:
             child = &node.children[number] if is_row else node
             if child.column_number >= <int> len(source.names):
                 raise ValueError(f"the plan has a column {child.column_number}, and the data {len(source.names)}")
-            if child.column_number == _SAME:
+            if child.column_number == SAME:
                 raise ValueError("a node of the plan reads the array of the rows, which is not a column")
             if child.column_number < 0:
                 continue
@@ -215,7 +214,7 @@ cdef class RowEncoder:
             base = 0
         for number in range(node.child_count):
             child = &node.children[number]
-            if child.column_number == _SAME:
+            if child.column_number == SAME:
                 # Rows are those of the dictionary, if there is one.
                 self._bind_node(child, container_schema, container, base, values.length)
             if child.column_number < 0:
@@ -259,7 +258,7 @@ cdef class RowEncoder:
         cdef bint is_missing
         cdef int64_t place
         cdef const Column* column
-        cdef bint is_row = self.root.column_number == _ROW
+        cdef bint is_row = self.root.column_number == ROW
         self.out.size = 0
         self.out.most = KP_MOST_BYTES
         if not reserve(&self.out, 1):

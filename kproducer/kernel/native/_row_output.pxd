@@ -8,7 +8,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy
 
-from kproducer.kernel.native._arrow_reader cimport ALL_NULL, UNION_DENSE, Cell, Column
+from kproducer.kernel.native._arrow_reader cimport ALL_NULL, FLOATING, UNION_DENSE, Cell, Column
 from kproducer.kernel.native._batch cimport murmur2_raw, put_varint
 
 cdef extern from *:
@@ -38,6 +38,13 @@ cdef enum:
     NOT_A_NUMBER
     SEVERAL_VALUES
     NOT_UTF8
+
+
+# Column numbers of nodes that read no column of their own: see PlanNode.
+cdef enum:
+    CONSTANT = -1
+    ROW = -2
+    SAME = -3
 
 
 cdef struct Symbol:
@@ -191,6 +198,26 @@ cdef inline bint find_value(const Node* node, int64_t* row, const Column** colum
     return True
 
 
+cdef inline bint has_value(Output* out, const Node* node, int64_t* row, const Column** column, int* code) noexcept nogil:
+    """Whether there is a value to write; it is then in ``row`` of ``column``, which stays as it is for a whole row.
+
+    Otherwise the node is a constant or null, which this writes, and ``code`` is what the writer returns.
+    """
+    cdef bint is_missing = False
+    if node.column_number == CONSTANT:
+        code[0] = put(out, node.prefix, node.prefix_size)
+        return False
+    if node.column_number == ROW:
+        return True
+    if not find_value(node, row, column, &is_missing):
+        code[0] = LEADS_OUTSIDE
+        return False
+    if is_missing:
+        code[0] = misfit(out, node, IS_NULL) if node.null_size < 0 else put(out, node.null, node.null_size)
+        return False
+    return True
+
+
 cdef inline int64_t index_at(const Column* column, int64_t at) noexcept nogil:
     """The integer at a place of the values; unsigned ones of 64 bits that do not fit are negative."""
     if column.width == 8:
@@ -221,6 +248,18 @@ cdef inline double floating_at(const Column* column, int64_t row) noexcept nogil
     if column.width == 4:
         return (<const float*> column.values)[at]
     return half_to_double((<const uint16_t*> column.values)[at])
+
+
+cdef inline bint is_exact(const Column* column, int64_t row, bint is_double, double* number) noexcept nogil:
+    """Whether a number, which may be an integer, is written as it is; rounding a double to a float is allowed."""
+    cdef int64_t whole, most
+    if column.layout == FLOATING:
+        number[0] = floating_at(column, row)
+        return True
+    whole = index_at(column, column.offset + row)
+    most = <int64_t> 1 << (53 if is_double else 24)
+    number[0] = <double> whole
+    return -most <= whole <= most and (whole >= 0 or column.is_signed)
 
 
 cdef inline double half_to_double(uint16_t half) noexcept nogil:
