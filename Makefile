@@ -13,7 +13,7 @@ help: ## list the commands
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
-	KPRODUCER_NATIVE=0 $(PY) -m pip install --quiet -c constraints.txt -e '.[dev]'
+	KPRODUCER_NATIVE=0 PYTHONWARNINGS=ignore $(PY) -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@
 
 $(VENV)/.compiled: $(VENV)/.installed
@@ -138,7 +138,7 @@ DEMO_NEEDS := setuptools Cython confluent-kafka fastavro httpx pyarrow rich $(if
 	@echo "Preparing .venv-demo, once: packages, then the compiled kernel"
 	$(PYTHON) -m venv .venv-demo
 	$(DEMO_PY) -m pip install --disable-pip-version-check -c constraints.txt $(DEMO_NEEDS)
-	KPRODUCER_NATIVE=0 $(DEMO_PY) -m pip install --disable-pip-version-check --no-build-isolation -c constraints.txt -e .
+	KPRODUCER_NATIVE=0 PYTHONWARNINGS=ignore $(DEMO_PY) -m pip install --disable-pip-version-check --no-build-isolation -c constraints.txt -e .
 	@touch $@
 
 .venv-demo/.compiled: .venv-demo/.installed native_build.py $(shell find kproducer generated -name "*.pyx" -o -name "*.pxd" -o -name "*.h")

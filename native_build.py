@@ -1,11 +1,11 @@
 """Compiles the optional native core: every ``.pyx`` file, and the Python modules of ``_PYTHON_MODULES``.
 
 Cython compiles the former, mypyc the latter, which are typed Python, as they are. Each becomes a module
-beside its source. setuptools calls ``NativeBuild`` (``pyproject.toml``); ``python native_build.py`` builds in
-place, as ``make native`` does. If a module cannot be compiled (no compiler, no headers), the installation
-continues without it and uses Python code instead; with ``KPRODUCER_REQUIRE_NATIVE=1`` that is an error.
-``KPRODUCER_NATIVE=0`` compiles nothing, ``KPRODUCER_NATIVE=cython`` only the ``.pyx`` files, in a third of
-the time.
+beside its source. setuptools calls ``NativeBuild`` (``pyproject.toml``, ``setup.py``); ``python
+native_build.py`` builds in place, as ``make native`` does. If a module cannot be compiled (no compiler, no
+headers), the installation continues without it and uses Python code instead; with
+``KPRODUCER_REQUIRE_NATIVE=1`` that is an error. ``KPRODUCER_NATIVE=0`` compiles nothing,
+``KPRODUCER_NATIVE=cython`` only the ``.pyx`` files, in a third of the time.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         self._broken: list[str] = []
 
     def finalize_options(self) -> None:
-        # The list in pyproject.toml names one module, so that setuptools runs this command.
+        # setup.py names one module, so that setuptools runs this command.
         found = _extensions()
         self.distribution.ext_modules = found or self.distribution.ext_modules
         super().finalize_options()

@@ -1,0 +1,12 @@
+"""The one part of the build that pyproject.toml cannot state: there are modules to compile.
+
+``NativeBuild`` (``native_build.py``) finds their sources itself; one name makes setuptools run it.
+"""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension("kproducer.kernel.native._batch", ["kproducer/kernel/native/_batch.pyx"], optional=True)
+    ]
+)
