@@ -107,7 +107,7 @@ def _send_csv(source: Input) -> None:
                 continue
             try:
                 if len(row) != len(header):
-                    raise RowError(f"the row has {len(row)} fields, the header {len(header)}")
+                    raise RowError(f"fields in the row: {len(row)}; in the header: {len(header)}")
                 record = source.mapping.fields(dict(zip(header, row, strict=True)))
             except RowError as error:
                 source.sending.refuse(number, original, error)

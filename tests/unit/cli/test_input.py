@@ -131,7 +131,7 @@ def test_csv_rows_may_contain_line_feeds_and_a_byte_order_mark(signals):
     sent = sent_by("csv", data, signals, RowMapping(key="id", value="text"))
     assert sent[0] == (2, b"1", b"two\nlines")
     assert sent[1] == (5, b"2,\xff", "a text cannot be encoded as UTF-8")
-    assert sent[2] == (6, b"3", "the row has 1 fields, the header 2")
+    assert sent[2] == (6, b"3", "fields in the row: 1; in the header: 2")
     assert sent[3] == (7, b"4", b'a "quote"')
 
 
