@@ -526,7 +526,7 @@ cdef class ArrowSource:
     cdef int check_chunk(self) except -1:
         """Refuse to read a chunk that is not there: before the first one, or behind the last."""
         if self._array.release == NULL or self._array_is_unread:
-            raise ValueError("there is no chunk of Arrow data to read")
+            raise ValueError("no chunk of Arrow data is loaded: call next_chunk() first, until it returns -1")
         return 0
 
     cdef ArrowSchema* child_schema(self, int number):

@@ -160,7 +160,7 @@ class ArrowSource:
         if not (0 <= first <= self.chunk_rows and 0 <= count <= self.chunk_rows - first):
             raise IndexError(first)
         if self._chunk is None:
-            raise ValueError("there is no chunk of Arrow data to read")
+            raise ValueError("no chunk of Arrow data is loaded: call next_chunk() first, until it returns -1")
         block = self._chunk.slice(first, count)
         return {number: raw_values(self._column(block, number)) for number in numbers}
 
