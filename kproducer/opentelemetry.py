@@ -19,7 +19,8 @@ from opentelemetry import metrics, propagate, trace
 from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
-from kproducer.errors import BrokerError, KafkaError, Outcome
+from kproducer.errors import BrokerError, InvalidArgumentError, KafkaError, Outcome
+from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import check_callback
 from kproducer.types import VERSION
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
     from kproducer.bulk.send_many_result import SendManyResult
-    from kproducer.kafka_producer import KafkaProducer
     from kproducer.runtime.arguments import HeadersInput
     from kproducer.types import RecordMetadata
 
@@ -76,7 +76,15 @@ def instrument(
         propagator: writes the context of a span into headers; ``None``: the global one, by default
             ``traceparent``, ``tracestate`` and ``baggage``.
         with_keys: whether spans have the keys of records, which may be personal data.
+
+    Raises:
+        InvalidArgumentError: ``producer`` is something else, such as an ``AsyncKafkaProducer``.
     """
+    if not isinstance(producer, KafkaProducer):
+        raise InvalidArgumentError(
+            f"instrument: expected a KafkaProducer, got {type(producer).__name__}: for records that are "
+            "traced, use a KafkaProducer, whose futures can be awaited"
+        )
     return InstrumentedProducer(producer, tracer_provider, meter_provider, propagator, with_keys)
 
 
