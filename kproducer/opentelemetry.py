@@ -14,10 +14,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import context as otel_context
-from opentelemetry import metrics, propagate, trace
-from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
-from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+try:
+    from opentelemetry import context as otel_context
+    from opentelemetry import metrics, propagate, trace
+    from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
+    from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+except ImportError as error:
+    raise ImportError(
+        "kproducer.opentelemetry needs the package opentelemetry-api: pip install 'kproducer[opentelemetry]'"
+    ) from error
 
 from kproducer.errors import BrokerError, InvalidArgumentError, KafkaError, Outcome
 from kproducer.kafka_producer import KafkaProducer

@@ -466,7 +466,8 @@ cdef class ArrowSource:
             self._take_stream(data.__arrow_c_stream__())
         else:
             raise ValueError(
-                f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__)"
+                f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__): "
+                "make a table of it, for example with pyarrow.Table.from_pylist(rows)"
             )
         self._read_schema()
 

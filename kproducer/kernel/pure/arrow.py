@@ -113,7 +113,8 @@ class ArrowSource:
             return array.type
         if not hasattr(data, "__arrow_c_stream__"):
             raise ValueError(
-                f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__)"
+                f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__): "
+                "make a table of it, for example with pyarrow.Table.from_pylist(rows)"
             )
         try:
             reader = pa.RecordBatchReader.from_stream(data)
