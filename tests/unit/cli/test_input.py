@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import pyarrow as pa
 import pytest
 
 from kproducer.cli import input_bytes, input_formats
@@ -124,6 +125,29 @@ def test_json_lines_that_are_not_json_are_refused(signals):
         (6, b"\xff"),
         (7, b'{"b": 1}'),
     ]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_json_value(signals):
+    sent = sent_by("json", b'\xef\xbb\xbf{"a": 1}\n\xef\xbb\xbf{"a": 2}\n', signals, RowMapping())
+    assert sent[0] == (1, None, b'{"a": 1}')
+    assert sent[1][:2] == (2, b'\xef\xbb\xbf{"a": 2}')
+
+
+@pytest.mark.parametrize("line", [b"NaN", b'{"a": -Infinity}', '{"a": 1}'.encode("utf-16-le"), b"1\0"])
+def test_what_only_pythons_parser_accepts_is_not_json(line, signals):
+    ((number, original, reason),) = sent_by("json", line, signals, RowMapping())
+    assert (number, original) == (1, line)
+    assert reason.startswith("the line is not JSON: ")
+
+
+def test_an_arrow_file_on_stdin_is_told_from_a_stream(signals):
+    sink = io.BytesIO()
+    table = pa.table({"a": ["x"]})
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    source = Input("-", io.BytesIO(sink.getvalue()), RecordingSending(), signals, RowMapping())  # type: ignore[arg-type]
+    with pytest.raises(BrokenInputError, match=r"^-: this is an Arrow IPC file, not a stream: pass its name"):
+        FORMATS["arrow"](source)
 
 
 def test_csv_rows_may_contain_line_feeds_and_a_byte_order_mark(signals):
