@@ -352,6 +352,11 @@ MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "text as partition": (TABLE, {"partition": "key"}, "'key' is of type string and must be integers"),
     "text as timestamp": (TABLE, {"timestamp": "when"}, "must be timestamps, or int64 .*: parse it"),
     "seconds as timestamp": (TABLE, {"timestamp": "f"}, "float64 .*cast it to int64, in milliseconds"),
+    "a dictionary as headers": (
+        pa.table({"value": ["a"], "h": pa.array(["b"]).dictionary_encode()}),
+        {"headers": "h"},
+        "headers: column 'h' is of type dictionary<string> and must be list<struct<key",
+    ),
     "text as headers": (TABLE, {"headers": "key"}, "headers: .*must be list<struct<key: string"),
     "two columns with one name": (TWICE, {"value": "value"}, "there are 2 columns named 'value'"),
     "a column name of the wrong type": (TABLE, {"key": 1}, "key must be the name of a column"),
@@ -364,7 +369,7 @@ MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "objects": (
         pd.DataFrame({"value": [1, "x"]}),
         {},
-        "^Could not convert 'x' .*: Conversion failed for column value",
+        "^(invalid Arrow data: )?Could not convert 'x' .*: Conversion failed for column value",
     ),
     "nothing": (pa.table({}), {"value": Json()}, "there is no column for it: the data have no columns"),
     "a key only": (pa.table({"key": ["a"]}), {"value": Json(), "key": "key"}, "are used for something else"),

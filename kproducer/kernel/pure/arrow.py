@@ -99,7 +99,7 @@ class ArrowSource:
         try:
             kind = self._open(pa, data)
         except (pa.ArrowException, TypeError) as error:
-            raise ValueError(f"invalid Arrow data: {error}") from error
+            raise ValueError(f"invalid Arrow data: {': '.join(map(str, error.args))}") from error
         self._is_struct = pa.types.is_struct(kind)
         self._fields = list(kind) if self._is_struct else [pa.field("", kind)]
         self.names = tuple(field.name for field in self._fields)
