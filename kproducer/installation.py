@@ -139,7 +139,7 @@ def _reason(missing: list[str]) -> str:
     if wanted != "auto":
         return f"KPRODUCER_KERNEL={wanted}"
     if kernel.IMPLEMENTATION == "native":
-        return "all compiled modules are installed"
+        return "all of its modules are installed"
     count = f"{len(missing)} module{'s' if len(missing) > 1 else ''}"
     return f"the native core is not complete: {count} cannot be imported"
 

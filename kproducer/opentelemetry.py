@@ -14,12 +14,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import context as otel_context
-from opentelemetry import metrics, propagate, trace
-from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
-from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+try:
+    from opentelemetry import context as otel_context
+    from opentelemetry import metrics, propagate, trace
+    from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
+    from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+except ImportError as error:
+    raise ImportError(
+        "kproducer.opentelemetry needs the package opentelemetry-api: pip install 'kproducer[opentelemetry]'"
+    ) from error
 
-from kproducer.errors import BrokerError, KafkaError, Outcome
+from kproducer.errors import BrokerError, InvalidArgumentError, KafkaError, Outcome
+from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import check_callback
 from kproducer.types import VERSION
 
@@ -31,7 +37,6 @@ if TYPE_CHECKING:
 
     from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
     from kproducer.bulk.send_many_result import SendManyResult
-    from kproducer.kafka_producer import KafkaProducer
     from kproducer.runtime.arguments import HeadersInput
     from kproducer.types import RecordMetadata
 
@@ -76,7 +81,15 @@ def instrument(
         propagator: writes the context of a span into headers; ``None``: the global one, by default
             ``traceparent``, ``tracestate`` and ``baggage``.
         with_keys: whether spans have the keys of records, which may be personal data.
+
+    Raises:
+        InvalidArgumentError: ``producer`` is something else, such as an ``AsyncKafkaProducer``.
     """
+    if not isinstance(producer, KafkaProducer):
+        raise InvalidArgumentError(
+            f"instrument: expected a KafkaProducer, got {type(producer).__name__}: for records that are "
+            "traced, use a KafkaProducer, whose futures can be awaited"
+        )
     return InstrumentedProducer(producer, tracer_provider, meter_provider, propagator, with_keys)
 
 

@@ -12,8 +12,13 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
+try:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
+except ImportError as error:
+    raise ImportError(
+        "kproducer.prometheus needs the package prometheus-client: pip install 'kproducer[prometheus]'"
+    ) from error
 
 if TYPE_CHECKING:
     from kproducer.kafka_producer import KafkaProducer

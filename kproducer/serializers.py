@@ -240,6 +240,10 @@ def resolve_serializer(setting: str, given: object) -> Serializer | None:
         return factory()
     if isinstance(given, type) and issubclass(given, BuiltInSerializer):
         return given()
+    if isinstance(given, type) and (hasattr(given, "serialize") or hasattr(given, "for_field")):
+        raise ConfigError(
+            f"{setting}: expected an object, got the class {given.__name__}: pass {given.__name__}(...)"
+        )
     if isinstance(given, TopicSerializer) or callable(given):
         return given
     raise ConfigError(

@@ -27,7 +27,7 @@ from kproducer.errors import (
     KafkaTimeoutError,
     MetadataTimeoutError,
 )
-from kproducer.errors.suggestions import keyword_hints
+from kproducer.errors.suggestions import ASYNC_PRODUCER_METHODS, keyword_hints, no_such_attribute
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
@@ -516,6 +516,11 @@ class AsyncKafkaProducer:
 
     async def __aexit__(self, *raised: object) -> None:
         await self.aclose()
+
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __getattr__(self, name):
+            raise no_such_attribute(self, name, ASYNC_PRODUCER_METHODS)
 
     def __reduce__(self) -> Any:
         raise TypeError(

@@ -148,7 +148,7 @@ class ArrowColumns(NamedTuple):
         if names_none and likely:
             raise InvalidArgumentError(
                 f"column {likely[0]!r} would not be written: pass {_argument(likely[0])}={likely[0]!r}, "
-                "or value='value' to write the values alone"
+                "or value='value' to write only the values"
             )
         return _number("value", _DEFAULT_VALUE, names)
 
@@ -172,7 +172,10 @@ def readable(text: str) -> str:
         return f"fixed_size_binary[{text[2:]}]"
     if text.startswith("d:"):
         return f"decimal({text[2:]})"
-    for start, kind in (("dictionary", "dictionary"), ("+s", "struct"), ("+m", "map"), ("+", "list")):
+    if text.startswith("dictionary("):
+        # The format of the indices has no comma.
+        return f"dictionary<{readable(text.partition(',')[2][:-1])}>"
+    for start, kind in (("+s", "struct"), ("+m", "map"), ("+", "list")):
         if text.startswith(start):
             return f"{kind} ({text})"
     return f"{text!r} in Arrow's format language"

@@ -436,4 +436,5 @@ def _arrow_errors() -> Iterator[None]:
     except KafkaError:
         raise
     except ValueError as error:
-        raise InvalidArgumentError(str(error)) from error
+        # pandas adds the column to what pyarrow says, as another argument.
+        raise InvalidArgumentError(": ".join(map(str, error.args))) from error

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from kproducer.cli.connection_options import connection_options, producer_config
 from kproducer.client.cluster_metadata import fetch_cluster_metadata
-from kproducer.errors import KafkaError, printable
+from kproducer.errors import ConfigError, KafkaError, printable
 from kproducer.runtime.clock import SystemClock
 from kproducer.types import ClusterMetadata
 
@@ -35,6 +35,8 @@ def metadata(topic: str | None, as_json: bool, **options: Any) -> None:
             topic,
             config.max_block_ms,
         )
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
     except KafkaError as error:
         raise click.ClickException(str(error)) from None
     cluster = _described(found)

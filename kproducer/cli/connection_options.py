@@ -12,6 +12,7 @@ import click
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.config.properties_file import read_properties
 from kproducer.errors import ConfigError
+from kproducer.kafka_producer import KafkaProducer
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -41,7 +42,7 @@ def producer_config(given: Mapping[str, Any]) -> ProducerConfig:
             add are ignored.
 
     Raises:
-        click.ClickException: a setting is unknown or has a wrong value, or a file cannot be read.
+        click.UsageError: a setting is unknown or has a wrong value, or a file cannot be read.
     """
     try:
         dotted: dict[str, str] = {}
@@ -57,7 +58,19 @@ def producer_config(given: Mapping[str, Any]) -> ProducerConfig:
             raise click.UsageError("No cluster: pass -b HOST:PORT, or a file with bootstrap.servers.")
         return ProducerConfig.from_dotted(dotted)
     except ConfigError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.UsageError(str(error)) from None
+
+
+def open_producer(config: ProducerConfig) -> KafkaProducer:
+    """A producer with these settings, which may name files and packages that are missing.
+
+    Raises:
+        click.UsageError: they are missing, or settings contradict each other.
+    """
+    try:
+        return KafkaProducer.from_config(config)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def name_and_value(text: str, option: str) -> dict[str, str]:

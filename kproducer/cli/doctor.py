@@ -37,7 +37,7 @@ _STEP_OF_STATE = {
 _STEPS = ("TLS", "ApiVersions", "SASL", "metadata")
 _ADVICE = {
     "DNS": "Check the name, and that this machine's name service knows it.",
-    "TCP": "Check the port, that the broker is running, and that no firewall is between.",
+    "TCP": "Check the port, that the broker is running, and that no firewall blocks it.",
     "connection": "Check the port, and proxy.url if there is one.",
     "TLS": "Check security.protocol and the ssl. settings (docs/security.md).",
     "ApiVersions": "Check that the port is a Kafka listener, and that security.protocol is the listener's.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -58,14 +59,23 @@ def _send_lines(source: Input) -> None:
         source.sending.add(number, line, Fields(value, key, headers))
 
 
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a value of JSON")
+
+
+#: Python's parser accepts NaN and infinities unless it is told not to.
+_parse_json: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
 def _send_json(source: Input) -> None:
     mapping, needs_columns = source.mapping, source.mapping.needs_columns
     for number, line in enumerate(source.bytes().lines(source.name), start=1):
-        text = line.strip()
+        # JSON has no byte order mark: as a part of the value, readers would refuse it.
+        text = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).strip()
         if not text:
             continue
         try:
-            row = json.loads(text)
+            row = _parse_json(text.decode())
             if needs_columns and not isinstance(row, dict):
                 raise RowError("the line is not a JSON object")
             record = mapping.fields(row, text)
@@ -107,7 +117,7 @@ def _send_csv(source: Input) -> None:
                 continue
             try:
                 if len(row) != len(header):
-                    raise RowError(f"the row has {len(row)} fields, the header {len(header)}")
+                    raise RowError(f"fields in the row: {len(row)}; in the header: {len(header)}")
                 record = source.mapping.fields(dict(zip(header, row, strict=True)))
             except RowError as error:
                 source.sending.refuse(number, original, error)
@@ -208,6 +218,9 @@ def _send_arrow_ipc(source: Input) -> None:
                 source.file.seek(0)
             # pyarrow takes a short read for the end of the file.
             stream = io.BufferedReader(source.bytes(), CALL_BYTES)
+            if stream.peek(6).startswith(b"ARROW1"):
+                error = "this is an Arrow IPC file, not a stream: pass its name instead of stdin"
+                raise BrokenInputError(source.name, 0, error)
             batches = iter(pa.ipc.open_stream(pa.PythonFile(stream, "r")))
     except (pa.ArrowException, OSError) as error:
         raise BrokenInputError(source.name, 0, error) from None

@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproducer.cli.connection_options import connection_options, producer_config
+from kproducer.cli.connection_options import connection_options, open_producer, producer_config
 from kproducer.errors import KafkaError
-from kproducer.kafka_producer import KafkaProducer
 
 if TYPE_CHECKING:
     from kproducer.bulk.send_many_result import SendManyResult
+    from kproducer.kafka_producer import KafkaProducer
     from kproducer.types import RecordMetadata
 
 #: One record of this many is timed: a callback per record would cost more than sending it.
 _TIMED_ONE_OF = 100
-#: Different values, so that compression finds about as much to compress as in one of them.
+#: Different values, so that compression finds about as much to compress as in one of them. There are fewer of
+#: the large ones, which take long to make, and memory.
 _VALUES = 1000
+_VALUES_BYTES = 16 << 20
 _PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 
 
@@ -47,7 +49,7 @@ def perf(
     """Send random records to TOPIC; print throughput and latency. The records stay in the topic."""
     config = producer_config(options)
     try:
-        with KafkaProducer.from_config(config) as producer:
+        with open_producer(config) as producer:
             # The first connection and the first metadata are not measured.
             producer.partitions_for(topic)
             measurement = _Measurement(producer, topic, record_size)
@@ -77,9 +79,7 @@ class _Measurement:
 
     def __init__(self, producer: KafkaProducer, topic: str, record_size: int) -> None:
         self._producer, self._topic, self._record_size = producer, topic, record_size
-        letters = string.ascii_uppercase.encode()
-        generator = random.Random(0)
-        self._values = [bytes(generator.choices(letters, k=record_size)) for _ in range(_VALUES)]
+        self._values = random_values(record_size)
         self._results: deque[SendManyResult] = deque()
         #: Latencies of the timed records; only the I/O thread adds to them.
         self._latencies_ns: list[int] = []
@@ -150,6 +150,15 @@ class _Measurement:
                 "maximum": round(latencies_ms[-1], 3),
             }
         return figures
+
+
+def random_values(size_bytes: int) -> list[bytes]:
+    """1000 values of capital letters; large ones are repeated."""
+    letters = (string.ascii_uppercase.encode() * 10)[:256]
+    generator = random.Random(0)
+    different = max(min(_VALUES, _VALUES_BYTES // max(size_bytes, 1)), 1)
+    values = [generator.randbytes(size_bytes).translate(letters) for _ in range(different)]
+    return [values[each % different] for each in range(_VALUES)]
 
 
 def percentile(ascending: list[float], percent: float) -> float:

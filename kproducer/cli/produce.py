@@ -17,6 +17,7 @@ from rich.text import Text
 from kproducer.cli.connection_options import (
     connection_options,
     name_and_value,
+    open_producer,
     producer_config,
 )
 from kproducer.cli.deliveries import Deliveries
@@ -128,10 +129,10 @@ def produce(context: click.Context, /, **given: Any) -> None:
             try:
                 rejected = stack.enter_context(open(given["rejected_file"], "ab"))
             except OSError as error:
-                raise click.ClickException(
+                raise click.UsageError(
                     f"--rejected: {str(given['rejected_file'])!r} cannot be opened: {error.strerror}"
                 ) from None
-        producer = stack.enter_context(KafkaProducer.from_config(config))
+        producer = stack.enter_context(open_producer(config))
         context.exit(
             _Run(producer, rejected, given["topic"], given["partition"]).run(
                 given["files"], FORMATS[given["input_format"]], mapping, separator

@@ -26,12 +26,13 @@ class Avro:
     """A format for ``send_arrow``: keys or values in Avro, made of columns. Thread-safe.
 
     Args:
-        columns: names of the columns, which are the fields of a record; one name: that column alone, whatever
-            its type is, and null makes a null key or value. ``None``: all columns that the call does not use
-            for something else.
+        columns: a list of names: these columns are the fields of a record; one name: the values of that
+            column, without a record around them; null makes a null key or value. ``None``: a record of all
+            columns that the call does not use for something else.
         schema: as JSON, or a ``Schema`` if it refers to others; ``"latest"``: the latest version in the
             registry; ``None``: derived from the columns, as by ``avro_schema``.
-        registry: registers the schema or looks it up, and each record names it; ``None``: the data alone.
+        registry: registers the schema or looks it up, and each key or value has its id; ``None``: there is
+            no id.
         conf: settings of ``AvroSerializer``, such as ``subject.name.strategy``.
         name: of the record, if the schema is derived; ``None``: that of the one column, or ``Record``.
 

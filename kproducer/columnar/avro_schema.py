@@ -64,7 +64,9 @@ def schema_of_fields(chosen: ChosenColumns, name: str | None) -> str:
         # A null column makes a null value: the schema does not need to allow it.
         _, field = chosen.columns[0]
         own_name = name or (field.name if _NAME.fullmatch(field.name) else _DEFAULT_NAME)
-        return json.dumps(_with_own_names(_of_type(field.values, own_name, field.extension), set()))
+        return json.dumps(
+            _with_own_names(_of_type(field.values, own_name, field.name, field.extension), set())
+        )
     record = _record(name or _DEFAULT_NAME, [field for _, field in chosen.columns], "")
     return json.dumps(_with_own_names(record, set()))
 
@@ -92,10 +94,10 @@ def _record(name: str, fields: list[ArrowField], place: str) -> dict[str, Any]:
         raise InvalidArgumentError(f"{name!r} is not a name in Avro, which has letters, digits and _ only")
     for number, field in enumerate(fields):
         if any(field.name == other.name for other in fields[:number]):
-            raise InvalidArgumentError(f"there are two fields {place}{field.name!r}: rename one of them")
+            raise InvalidArgumentError(f"there are two fields {place + field.name!r}: rename one of them")
         if not _NAME.fullmatch(field.name):
             raise InvalidArgumentError(
-                f"column {place}{field.name!r}: names in Avro have letters, digits and _ only: rename it"
+                f"column {place + field.name!r}: names in Avro have letters, digits and _ only: rename it"
             )
     return {
         "type": "record",
@@ -103,7 +105,7 @@ def _record(name: str, fields: list[ArrowField], place: str) -> dict[str, Any]:
         "fields": [
             {
                 "name": field.name,
-                "type": _of_field(field, f"{name}_{field.name}"),
+                "type": _of_field(field, f"{name}_{field.name}", f"{place}{field.name}"),
                 **({"default": None} if field.is_nullable and field.values.format != "n" else {}),
             }
             for field in fields
@@ -111,9 +113,9 @@ def _record(name: str, fields: list[ArrowField], place: str) -> dict[str, Any]:
     }
 
 
-def _of_field(field: ArrowField, name: str) -> Any:
+def _of_field(field: ArrowField, name: str, place: str) -> Any:
     """The type of a field; a union with null, if it may be null."""
-    schema = _of_type(field.values, name, field.extension)
+    schema = _of_type(field.values, name, place, field.extension)
     if not field.is_nullable or schema == "null":
         return schema
     if isinstance(schema, list):
@@ -121,11 +123,12 @@ def _of_field(field: ArrowField, name: str) -> Any:
     return ["null", schema]
 
 
-def _of_type(field: ArrowField, name: str, extension: str = "") -> Any:
+def _of_type(field: ArrowField, name: str, place: str, extension: str = "") -> Any:
     """The type of a field's values.
 
     Args:
         name: of the record or fixed that it may be.
+        place: the column, and the field in it, for errors: ``address.zip``.
     """
     text = field.format
     if _UUID_EXTENSION in (extension, field.extension):
@@ -152,18 +155,22 @@ def _of_type(field: ArrowField, name: str, extension: str = "") -> Any:
     if text == "tin":
         return {"type": "fixed", "name": name, "size": 12, "logicalType": "duration"}
     if text.startswith(LISTS):
-        return {"type": "array", "items": _of_field(field.children[0], f"{name}_item")}
+        return {"type": "array", "items": _of_field(field.children[0], f"{name}_item", f"{place}[]")}
     if text == "+m":
         value = field.children[0].children[1]
-        return {"type": "map", "values": _of_field(value, f"{name}_value")}
+        return {"type": "map", "values": _of_field(value, f"{name}_value", f"{place}.{value.name}")}
     if text == "+s":
-        return _record(name, list(field.children), f"{name}.")
+        return _record(name, list(field.children), f"{place}.")
     if text.startswith("+u"):
         branches = [
-            _of_type(child.values, f"{name}_{child.name}", child.extension) for child in field.children
+            _of_type(child.values, f"{name}_{child.name}", f"{place}.{child.name}", child.extension)
+            for child in field.children
         ]
         return _union(branches, any(child.is_nullable for child in field.children), name)
-    raise InvalidArgumentError(f"no Avro type is known for {type_name(field)} ({name}): give a schema")
+    remedy = "decode it" if text == "+r" else "cast it, leave it out, or give a schema"
+    raise InvalidArgumentError(
+        f"column {place!r} is of type {type_name(field)}, for which no Avro type is derived: {remedy}"
+    )
 
 
 def _union(branches: list[Any], is_nullable: bool, name: str) -> list[Any]:

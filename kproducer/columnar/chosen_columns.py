@@ -68,9 +68,8 @@ class ChosenColumns(NamedTuple):
                 return cls(((0, wanted.fields[0]),), is_single=True)
             chosen = [name for name in names if name not in wanted.taken]
             if not chosen:
-                raise InvalidArgumentError(
-                    f"{wanted.role}: there is no column for it: all are used for something else"
-                )
+                found = "all are used for something else" if names else "the data have no columns"
+                raise InvalidArgumentError(f"{wanted.role}: there is no column for it: {found}")
         else:
             chosen = [given] if isinstance(given, str) else list(given)
         numbers = []

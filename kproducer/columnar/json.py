@@ -27,16 +27,17 @@ class Json:
     """A format for ``send_arrow``: keys or values as JSON, made of columns. Thread-safe.
 
     With a schema, the names and types of the columns are compared with it before anything is sent, and null
-    where it is not allowed fails that row alone. Other constraints on values (``pattern``, ``minimum``,
+    where it is not allowed fails only that row. Other constraints on values (``pattern``, ``minimum``,
     ``enum``) are not checked.
 
     Args:
-        columns: names of the columns, which are the members of an object; one name: that column's value
-            alone, and null makes a null key or value. ``None``: all columns that the call does not use for
-            something else.
+        columns: a list of names: these columns are the members of an object; one name: the values of that
+            column, without an object around them; null makes a null key or value. ``None``: an object of all
+            columns that the call does not use for something else.
         schema: a JSON Schema, or a ``Schema`` if it refers to others; ``"latest"``: the latest version in the
             registry; ``None``: with a registry derived from the columns, as by ``json_schema``, else none.
-        registry: registers the schema or looks it up, and each record names it; ``None``: JSON alone.
+        registry: registers the schema or looks it up, and each key or value has its id; ``None``: there is
+            no id.
         conf: settings of ``JSONSerializer``, such as ``subject.name.strategy``. ``validate``: compare the
             columns with the schema.
         title: of the schema, if it is derived.

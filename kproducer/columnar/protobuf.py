@@ -28,8 +28,8 @@ class Protobuf:
         columns: names of the columns, which are the message's fields (by name or JSON name); one name: that
             struct column is the message, and null makes a null key or value. ``None``: all columns that the
             call does not use for something else.
-        registry: registers the message's file or looks it up, and each record names it; ``None``: the data
-            alone.
+        registry: registers the message's file or looks it up, and each key or value has its id; ``None``:
+            there is no id.
         conf: settings of ``ProtobufSerializer``, such as ``subject.name.strategy``.
 
     Raises:

@@ -158,6 +158,17 @@ PRODUCER_METHODS = {
     "stop": "use close()",
 }
 
+ASYNC_PRODUCER_METHODS = {
+    "close": "use 'await producer.aclose()'",
+    "create_batch": "use 'await producer.send_many(topic, values, partitions=partition)'",
+    "poll": "the producer runs callbacks by itself; remove the call",
+    "produce": "use 'await producer.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)'",
+    "send_and_wait": "use 'await producer.send(...)'",
+    "send_batch": "use 'await producer.send_many(topic, values, partitions=partition)'",
+    "start": "a new producer is already running; remove the call",
+    "stop": "use 'await producer.aclose()'",
+}
+
 FUTURE_METHODS = {
     "add_both": "use add_done_callback(f), which calls f(future) on success and on failure",
     "add_callback": "pass on_delivery to send(), or use add_done_callback(f), which calls f(future)",

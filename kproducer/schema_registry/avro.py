@@ -129,6 +129,7 @@ class AvroFormat:
                 # fastavro raises errors of many classes, and its own code for values of the application.
                 raise SerializationError(
                     f"the value does not fit the Avro schema: {type(error).__name__}: {error}"
+                    f"{_record_advice(parsed, value)}"
                 ) from error
             return buffer.getvalue()
 
@@ -153,7 +154,7 @@ class AvroFormat:
         except Exception as error:
             # fastavro raises errors of many classes for schemas that are not valid.
             raise SerializationError(
-                f"the Avro schema is not valid: {type(error).__name__}: {error}"
+                f"the Avro schema is not valid: {type(error).__name__}: {error}{_type_advice(error)}"
             ) from error
         if isinstance(parsed, list):
             # A union has no place for named types: put their definitions in it.
@@ -178,6 +179,24 @@ class AvroFormat:
                 other = self._client.get_version(*place, deleted=True).schema
                 self._parse_references(other, named_schemas, seen)
                 parse_schema(json.loads(other.schema_str), named_schemas)
+
+
+def _record_advice(parsed: Any, value: object) -> str:
+    """What to do if the value of a record is something else: fastavro only says what it missed in it."""
+    is_record = isinstance(parsed, dict) and parsed.get("type") == "record"
+    if not is_record or isinstance(value, (Mapping, tuple)):
+        return ""
+    return f"; a record is a dictionary, not {type(value).__name__}: to_dict converts each value"
+
+
+def _type_advice(error: Exception) -> str:
+    name = getattr(error, "name", None) if type(error).__name__ == "UnknownType" else None
+    if not isinstance(name, str):
+        return ""
+    return (
+        f"; check the name, or refer to the schema that defines {name!r}: Schema(text, 'AVRO', "
+        "[SchemaReference(name, subject, version)])"
+    )
 
 
 def _as_bytes(value: object) -> bytes:

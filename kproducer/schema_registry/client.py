@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kproducer.errors import SchemaRegistryError
+from kproducer.errors import InvalidArgumentError, SchemaRegistryError
 from kproducer.schema_registry import forked_children
 from kproducer.schema_registry.client_settings import ClientSettings
 from kproducer.schema_registry.connection import RegistryConnection, quoted
@@ -107,7 +107,7 @@ class SchemaRegistryClient:
             f"subjects/{quoted(subject_name)}/versions",
             lambda answer: _registered(answer, subject_name, schema),
             {"normalize": normalize_schemas},
-            schema.to_dict(),
+            _body(schema),
         )
 
     def lookup_schema(
@@ -130,7 +130,7 @@ class SchemaRegistryClient:
             f"subjects/{quoted(subject_name)}",
             lambda answer: _registered(answer, subject_name, schema),
             {"normalize": normalize_schemas, "deleted": deleted},
-            schema.to_dict(),
+            _body(schema),
         )
 
     def get_schema(self, schema_id: int, subject_name: str | None = None, fmt: str | None = None) -> Schema:
@@ -229,9 +229,7 @@ class SchemaRegistryClient:
     def test_compatibility(self, subject_name: str, schema: Schema, version: int | str = "latest") -> bool:
         """Whether a schema is compatible with a version under a subject. Raises as ``get_schema``."""
         path = f"compatibility/subjects/{quoted(subject_name)}/versions/{version}"
-        return bool(
-            self._request("POST", path, lambda answer: answer["is_compatible"], body=schema.to_dict())
-        )
+        return bool(self._request("POST", path, lambda answer: answer["is_compatible"], body=_body(schema)))
 
     def get_associations_by_resource_name(
         self,
@@ -310,6 +308,14 @@ class SchemaRegistryClient:
         """Called in a forked child: locks and sockets belong to the parent. Must not lock."""
         self._connection.after_fork_in_child()
         self._cache.after_fork_in_child()
+
+
+def _body(schema: Schema) -> dict[str, Any]:
+    if not isinstance(schema, Schema):
+        raise InvalidArgumentError(
+            f"schema: expected a Schema, such as Schema(text, 'AVRO'), got {type(schema).__name__}"
+        )
+    return schema.to_dict()
 
 
 def _registered(answer: Mapping[str, Any], subject: str | None, given: Schema | None) -> RegisteredSchema:

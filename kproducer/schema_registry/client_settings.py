@@ -14,6 +14,25 @@ import attrs
 from kproducer.errors import ConfigError
 
 _BEARER_SOURCES = ("STATIC_TOKEN", "CUSTOM")
+#: Java's names are these with a prefix.
+_JAVA_PREFIX = "schema.registry."
+_OAUTH_ADVICE = (
+    "tokens of an OAuth server come from a function of yours: bearer.auth.credentials.source=CUSTOM and "
+    "bearer.auth.custom.provider.function"
+)
+#: What to do instead of giving settings of other clients.
+_ADVICE = {
+    "basic.auth.credentials.source": "remove it: basic.auth.user.info is used, or what the url has",
+    **dict.fromkeys(
+        (
+            "bearer.auth.client.id",
+            "bearer.auth.client.secret",
+            "bearer.auth.scope",
+            "bearer.auth.issuer.endpoint.url",
+        ),
+        _OAUTH_ADVICE,
+    ),
+}
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 #: The settings that are numbers, and all of them.
 NUMBER_SETTINGS = (
@@ -91,9 +110,9 @@ class ClientSettings:
             )
         for name in conf:
             if name not in SETTING_NAMES:
-                near = difflib.get_close_matches(str(name), SETTING_NAMES, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(SETTING_NAMES)}"
-                raise ConfigError(f"SchemaRegistryClient: unknown setting {str(name)!r}{hint}")
+                raise ConfigError(
+                    f"SchemaRegistryClient: unknown setting {str(name)!r}; {_advice(str(name))}"
+                )
         urls, url_auth = _urls(conf.get("url"))
         basic_auth = _basic_auth(conf, url_auth)
         bearer_headers = _bearer_headers(conf)
@@ -114,6 +133,15 @@ class ClientSettings:
             cache_capacity=int(_number(conf, "cache.capacity", 1_000, "schemas", above_zero=True)),
             latest_ttl_s=None if ttl is None else _number(conf, "cache.latest.ttl.sec", 0, "seconds"),
         )
+
+
+def _advice(name: str) -> str:
+    """What to do instead of giving an unknown setting."""
+    advice = _ADVICE.get(name.removeprefix(_JAVA_PREFIX))
+    if advice is not None:
+        return advice
+    near = difflib.get_close_matches(name.removeprefix(_JAVA_PREFIX), SETTING_NAMES, 1)
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(SETTING_NAMES)}"
 
 
 def _number(
@@ -156,9 +184,9 @@ def _urls(given: object) -> tuple[tuple[str, ...], tuple[str, str] | None]:
             parts, port = urlsplit(""), None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             # The text itself may contain a password.
-            raise ConfigError(
-                f"url: number {number + 1} is not a URL such as https://registry.example.com:8081"
-            )
+            begins = text.strip().startswith(("http://", "https://"))
+            found = "is not a URL" if begins else "does not begin with http:// or https://; expected a URL"
+            raise ConfigError(f"url: number {number + 1} {found} such as https://registry.example.com:8081")
         if parts.username is not None and auth is None:
             auth = unquote(parts.username), unquote(parts.password or "")
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -269,7 +297,7 @@ def _ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:
     password = _text(conf, "ssl.key.password", is_secret=True)
     if certificate is None and (key or password):
         raise ConfigError("ssl.key.location and ssl.key.password need ssl.certificate.location")
-    name = "ssl.ca.location"
+    name = f"ssl.ca.location={authorities!r}"
     try:
         if authorities is False:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -282,9 +310,10 @@ def _ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:
         elif isinstance(authorities, str):
             context = ssl.create_default_context(cafile=authorities)
         else:
-            raise ConfigError(f"{name}: expected a path or False, got {type(authorities).__name__}")
+            raise ConfigError(f"ssl.ca.location: expected a path or False, got {type(authorities).__name__}")
         if certificate is not None:
-            name = "ssl.certificate.location, ssl.key.location, ssl.key.password"
+            # The password is not shown.
+            name = f"ssl.certificate.location={certificate!r}, ssl.key.location={key!r}, ssl.key.password"
             context.load_cert_chain(certificate, key, password or "")
     except OSError as error:  # also ssl.SSLError
         raise ConfigError(

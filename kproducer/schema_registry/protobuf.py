@@ -56,7 +56,12 @@ class ProtobufSerializer(RegistrySerializer):
                 "ProtobufSerializer needs the package protobuf: pip install 'kproducer[protobuf]'"
             ) from error
         if not isinstance(msg_type, type) or not hasattr(msg_type, "DESCRIPTOR"):
-            raise ConfigError("ProtobufSerializer: msg_type: expected a class that protoc generates")
+            found = (
+                msg_type.__name__ if isinstance(msg_type, type) else f"an object of {type(msg_type).__name__}"
+            )
+            raise ConfigError(
+                f"ProtobufSerializer: msg_type: expected a class that protoc generates, got {found}"
+            )
         self._arguments = (msg_type, schema_registry_client, conf)
         checked = checked_conf("ProtobufSerializer", conf, SETTINGS)
         schema_format = ProtobufFormat("ProtobufSerializer", msg_type, checked)

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from kproducer.errors import SerializationError
+from kproducer.errors import ConfigError, SerializationError
 
 #: Rules of these modes apply when a value is written; those of other modes concern consumers.
 _WRITE_MODES = {"WRITE", "WRITEREAD", None}
@@ -39,7 +39,14 @@ class SchemaReference:
 
 
 def _references(given: Iterable[SchemaReference]) -> tuple[SchemaReference, ...]:
-    return tuple(given)
+    references = tuple(given)
+    for each in references:
+        if not isinstance(each, SchemaReference):
+            raise ConfigError(
+                "Schema: references: expected objects of SchemaReference(name, subject, version), "
+                f"got {type(each).__name__}"
+            )
+    return references
 
 
 @attrs.frozen
@@ -52,6 +59,9 @@ class Schema:
         references: the schemas that it refers to.
         metadata: tags and properties, as in the registry's JSON.
         rule_set: data-contract rules, as in the registry's JSON.
+
+    Raises:
+        ConfigError: the references are something else.
     """
 
     schema_str: str

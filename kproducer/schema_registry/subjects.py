@@ -87,13 +87,16 @@ def subject_strategy(conf: Mapping[str, Any], client: SchemaRegistryClient) -> S
     function = conf.get("subject.name.strategy")
     if function is not None:
         if not callable(function):
-            raise ConfigError("subject.name.strategy: expected a function of (ctx, record_name)")
+            raise ConfigError(
+                f"subject.name.strategy: expected a function of (ctx, record_name), got {function!r}; for a "
+                f"strategy by its name, set subject.name.strategy.type to one of {', '.join(_TYPES)}"
+            )
         return _checked(function)
     kind = conf.get("subject.name.strategy.type")
-    kind = "ASSOCIATED" if kind is None else _type_name(kind)
-    if kind in _BY_TYPE:
-        return _BY_TYPE[kind]
-    if kind != "ASSOCIATED":
+    name = "ASSOCIATED" if kind is None else _type_name(kind)
+    if name in _BY_TYPE:
+        return _BY_TYPE[name]
+    if name != "ASSOCIATED":
         raise ConfigError(f"subject.name.strategy.type: expected one of {', '.join(_TYPES)}, got {kind!r}")
     return _associated(conf.get("subject.name.strategy.conf") or {}, client)
 

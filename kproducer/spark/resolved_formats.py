@@ -214,9 +214,9 @@ def _arrow_fields(schema: t.StructType, needed: Container[str]) -> tuple[ArrowFi
         found = [*type_mistakes(field.dataType, field.name)]
         if field.name in needed:
             mistakes += found
-        fields.append(
-            pa.field(field.name, pa.null() if found else arrow_type(field.dataType), field.nullable)
-        )
+        # Arrow's null, which has to be nullable, stands for what Arrow does not have.
+        arrow, is_nullable = (pa.null(), True) if found else (arrow_type(field.dataType), field.nullable)
+        fields.append(pa.field(field.name, arrow, is_nullable))
     if mistakes:
         raise SparkSchemaError("; ".join(mistakes))
     source = ArrowSource(pa.schema(fields).empty_table())

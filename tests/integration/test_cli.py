@@ -283,7 +283,7 @@ def test_settings_come_from_files_and_options(cluster, tmp_path):
     path = str(Path(properties))
     properties.write_text("lingr.ms=1\n")
     status, errors = run(cluster, "produce", "events", "--config", path, stdin=b"x\n")
-    assert status == 1
+    assert status == 2
     assert "did you mean linger.ms?" in errors
 
 

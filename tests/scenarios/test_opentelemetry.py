@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +19,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
-from kproducer import InvalidArgumentError, KafkaProducer, RecordTooLargeError, SendManyError
+from kproducer import (
+    AsyncKafkaProducer,
+    InvalidArgumentError,
+    KafkaProducer,
+    RecordTooLargeError,
+    SendManyError,
+)
 from kproducer.opentelemetry import InstrumentedProducer, instrument
 from kproducer.testing.fakebroker import FakeCluster, faults
 
@@ -95,6 +102,18 @@ def headers_of(cluster: FakeCluster) -> list[list[tuple[str, bytes | None]]]:
 def traceparent(span: ReadableSpan) -> bytes:
     context = span.get_span_context()
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}".encode()
+
+
+def test_other_producers_are_refused(cluster: FakeCluster) -> None:
+    """They would send, but untraced or with errors that do not say why."""
+    producer = AsyncKafkaProducer(cluster.bootstrap_servers)
+    try:
+        with pytest.raises(
+            InvalidArgumentError, match="expected a KafkaProducer, got AsyncKafkaProducer: for"
+        ):
+            instrument(producer)  # type: ignore[arg-type]
+    finally:
+        asyncio.run(producer.aclose())
 
 
 def test_a_record_has_a_span_from_the_call_to_the_outcome(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -20,6 +21,7 @@ from kproducer import (
     SendManyResult,
     SerializationError,
 )
+from kproducer.columnar import Json
 from kproducer.testing.fakebroker import FakeCluster, faults
 from kproducer.testing.fakebroker.model import StoredRecord
 from tests.scenarios.conftest import Stage
@@ -350,6 +352,11 @@ MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "text as partition": (TABLE, {"partition": "key"}, "'key' is of type string and must be integers"),
     "text as timestamp": (TABLE, {"timestamp": "when"}, "must be timestamps, or int64 .*: parse it"),
     "seconds as timestamp": (TABLE, {"timestamp": "f"}, "float64 .*cast it to int64, in milliseconds"),
+    "a dictionary as headers": (
+        pa.table({"value": ["a"], "h": pa.array(["b"]).dictionary_encode()}),
+        {"headers": "h"},
+        "headers: column 'h' is of type dictionary<string> and must be list<struct<key",
+    ),
     "text as headers": (TABLE, {"headers": "key"}, "headers: .*must be list<struct<key: string"),
     "two columns with one name": (TWICE, {"value": "value"}, "there are 2 columns named 'value'"),
     "a column name of the wrong type": (TABLE, {"key": 1}, "key must be the name of a column"),
@@ -358,7 +365,14 @@ MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "two topics": (TABLE, {"topic_column": "key"}, "topic and topic_column"),
     "a dict": ({"value": ["a"]}, {}, "must be Arrow data .* not dict"),
     "a number": (7, {}, "must be Arrow data .* not int"),
-    "rows": ([{"value": "a"}], {}, "dict has no Arrow interface"),
+    "rows": ([{"value": "a"}], {}, r"dict has no Arrow interface .*make a table of it, .*from_pylist"),
+    "objects": (
+        pd.DataFrame({"value": [1, "x"]}),
+        {},
+        "^(invalid Arrow data: )?Could not convert 'x' .*: Conversion failed for column value",
+    ),
+    "nothing": (pa.table({}), {"value": Json()}, "there is no column for it: the data have no columns"),
+    "a key only": (pa.table({"key": ["a"]}), {"value": Json(), "key": "key"}, "are used for something else"),
     "floats": (pa.array([1.5]), {}, "the data is of type float64"),
 }
 

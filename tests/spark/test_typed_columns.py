@@ -312,6 +312,13 @@ def test_types_that_no_format_writes_are_named():
     assert "column 'years' has type INTERVAL YEAR TO MONTH" in text
 
 
+@pytest.mark.parametrize("type_", [t.VariantType(), t.YearMonthIntervalType()])
+def test_such_types_may_be_in_columns_that_are_never_null(type_):
+    frame = t.StructType().add("v", type_, nullable=False).add("n", "integer")
+    assert "column 'v' has type" in refusal(frame, valueFormat="json")
+    Job().writer(frame, valueFormat="json", value__column="n")  # is not a mistake
+
+
 def test_missing_columns_are_named():
     frame = t.StructType().add("n", "integer")
     assert "the option 'keyFormat' needs it" in refusal(frame, valueFormat="avro", keyFormat="avro")

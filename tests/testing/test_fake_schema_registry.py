@@ -112,3 +112,12 @@ def test_it_stops_while_an_answer_is_delayed():
         stopper.join(60)
         assert not stopper.is_alive()
         connection.close()
+
+
+def test_a_registry_that_was_not_started_has_no_url():
+    registry = FakeSchemaRegistry()
+    with pytest.raises(RuntimeError, match=r"use it in a with statement, or call start\(\) first"):
+        _ = registry.url
+    with registry:
+        url = registry.url
+    assert registry.url == url  # after a stop, for a client that sees it fail

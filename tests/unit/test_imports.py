@@ -1,7 +1,11 @@
-"""What a producer without TLS and SASL does not import: each module costs time at the start of a program."""
+"""What a producer without TLS and SASL does not import: each module costs time at the start of a program.
+
+And what modules say whose package is missing.
+"""
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
@@ -46,3 +50,20 @@ def modules_of_a_producer() -> set[str]:
     modules = set(finished.stdout.split())
     assert "kproducer.client.network_client" in modules
     return modules
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("prometheus", "prometheus_client.core"),
+        ("opentelemetry", "opentelemetry.propagators.textmap"),
+        ("spark", "pyspark.sql.datasource"),
+    ],
+)
+def test_a_module_whose_package_is_missing_names_the_extra(monkeypatch, module, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"kproducer.{module}", raising=False)
+    with pytest.raises(
+        ImportError, match=rf"^kproducer\.{module} needs .*pip install 'kproducer\[{module}\]'"
+    ):
+        importlib.import_module(f"kproducer.{module}")

@@ -23,6 +23,7 @@ from kproducer import (
     StringSerializer,
     UuidSerializer,
 )
+from kproducer.schema_registry import AvroSerializer
 from kproducer.serializers import SERIALIZER_NAMES, resolve_serializer, serialize_function
 
 ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
@@ -164,3 +165,21 @@ def test_long_round_trip(number: int) -> None:
 def test_the_advice_for_a_value_that_needs_a_serializer_would_work(value: object, advice: str) -> None:
     with pytest.raises(SerializationError, match=advice):
         serialize_function("value", None)("t", [], value)
+
+
+class NeedsAnArgument:
+    def __init__(self, argument: str) -> None:
+        self.argument = argument
+
+    def serialize(self, topic: str, headers: list[tuple[str, bytes | None]], value: object) -> bytes:
+        return self.argument.encode()
+
+
+@pytest.mark.parametrize("given", [NeedsAnArgument, AvroSerializer])
+def test_a_class_of_an_application_or_of_a_schema_registry_is_not_an_object_of_it(given):
+    name = given.__name__
+    text = rf"value_serializer: expected an object, got the class {name}: pass {name}\(\.\.\.\)"
+    with pytest.raises(ConfigError, match=text):
+        resolve_serializer("value_serializer", given)
+    assert resolve_serializer("value_serializer", str.encode) is str.encode
+    assert resolve_serializer("value_serializer", bytes) is bytes

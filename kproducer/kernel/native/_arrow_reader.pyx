@@ -466,7 +466,8 @@ cdef class ArrowSource:
             self._take_stream(data.__arrow_c_stream__())
         else:
             raise ValueError(
-                f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__)"
+                f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__): "
+                "make a table of it, for example with pyarrow.Table.from_pylist(rows)"
             )
         self._read_schema()
 
@@ -526,7 +527,7 @@ cdef class ArrowSource:
     cdef int check_chunk(self) except -1:
         """Refuse to read a chunk that is not there: before the first one, or behind the last."""
         if self._array.release == NULL or self._array_is_unread:
-            raise ValueError("there is no chunk of Arrow data to read")
+            raise ValueError("no chunk of Arrow data is loaded: call next_chunk() first, until it returns -1")
         return 0
 
     cdef ArrowSchema* child_schema(self, int number):

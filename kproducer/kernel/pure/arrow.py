@@ -99,7 +99,7 @@ class ArrowSource:
         try:
             kind = self._open(pa, data)
         except (pa.ArrowException, TypeError) as error:
-            raise ValueError(f"invalid Arrow data: {error}") from error
+            raise ValueError(f"invalid Arrow data: {': '.join(map(str, error.args))}") from error
         self._is_struct = pa.types.is_struct(kind)
         self._fields = list(kind) if self._is_struct else [pa.field("", kind)]
         self.names = tuple(field.name for field in self._fields)
@@ -113,7 +113,8 @@ class ArrowSource:
             return array.type
         if not hasattr(data, "__arrow_c_stream__"):
             raise ValueError(
-                f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__)"
+                f"{type(data).__name__} has no Arrow interface (__arrow_c_stream__ or __arrow_c_array__): "
+                "make a table of it, for example with pyarrow.Table.from_pylist(rows)"
             )
         try:
             reader = pa.RecordBatchReader.from_stream(data)
@@ -160,7 +161,7 @@ class ArrowSource:
         if not (0 <= first <= self.chunk_rows and 0 <= count <= self.chunk_rows - first):
             raise IndexError(first)
         if self._chunk is None:
-            raise ValueError("there is no chunk of Arrow data to read")
+            raise ValueError("no chunk of Arrow data is loaded: call next_chunk() first, until it returns -1")
         block = self._chunk.slice(first, count)
         return {number: raw_values(self._column(block, number)) for number in numbers}
 

@@ -76,7 +76,15 @@ class FakeSchemaRegistry:
 
     @property
     def url(self) -> str:
-        """The base URL."""
+        """The base URL.
+
+        Raises:
+            RuntimeError: the registry was never started, so that it has no port yet.
+        """
+        if not self._port:
+            raise RuntimeError(
+                "FakeSchemaRegistry was not started: use it in a with statement, or call start() first"
+            )
         return f"http{'s' if self._ssl_context else ''}://127.0.0.1:{self._port}"
 
     def start(self) -> None:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import pyarrow as pa
 import pytest
 
 from kproducer.cli import input_bytes, input_formats
@@ -126,12 +127,35 @@ def test_json_lines_that_are_not_json_are_refused(signals):
     ]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_json_value(signals):
+    sent = sent_by("json", b'\xef\xbb\xbf{"a": 1}\n\xef\xbb\xbf{"a": 2}\n', signals, RowMapping())
+    assert sent[0] == (1, None, b'{"a": 1}')
+    assert sent[1][:2] == (2, b'\xef\xbb\xbf{"a": 2}')
+
+
+@pytest.mark.parametrize("line", [b"NaN", b'{"a": -Infinity}', '{"a": 1}'.encode("utf-16-le"), b"1\0"])
+def test_what_only_pythons_parser_accepts_is_not_json(line, signals):
+    ((number, original, reason),) = sent_by("json", line, signals, RowMapping())
+    assert (number, original) == (1, line)
+    assert reason.startswith("the line is not JSON: ")
+
+
+def test_an_arrow_file_on_stdin_is_told_from_a_stream(signals):
+    sink = io.BytesIO()
+    table = pa.table({"a": ["x"]})
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    source = Input("-", io.BytesIO(sink.getvalue()), RecordingSending(), signals, RowMapping())  # type: ignore[arg-type]
+    with pytest.raises(BrokenInputError, match=r"^-: this is an Arrow IPC file, not a stream: pass its name"):
+        FORMATS["arrow"](source)
+
+
 def test_csv_rows_may_contain_line_feeds_and_a_byte_order_mark(signals):
     data = b'\xef\xbb\xbfid,text\r\n1,"two\nlines"\r\n\r\n2,\xff\n3\n4,"a ""quote"""\n'
     sent = sent_by("csv", data, signals, RowMapping(key="id", value="text"))
     assert sent[0] == (2, b"1", b"two\nlines")
     assert sent[1] == (5, b"2,\xff", "a text cannot be encoded as UTF-8")
-    assert sent[2] == (6, b"3", "the row has 1 fields, the header 2")
+    assert sent[2] == (6, b"3", "fields in the row: 1; in the header: 2")
     assert sent[3] == (7, b"4", b'a "quote"')
 
 

@@ -17,7 +17,7 @@ from kproducer.errors import ConfigError
 
 def refusal(*arguments: str) -> str:
     result = CliRunner().invoke(command_line, ["produce", "topic", *arguments])
-    assert result.exit_code in (1, 2)
+    assert result.exit_code == 2
     return result.stderr
 
 
@@ -33,6 +33,8 @@ def refusal(*arguments: str) -> str:
         (["-b", "host:1", "-X", "secret"], "-X: expected name=value."),
         ([], "No cluster: pass -b HOST:PORT"),
         (["-b", "host:1", "-X", "akcs=1"], "did you mean acks?"),
+        (["-b", "host:1", "-X", "linger.ms=soon"], "linger.ms: expected a whole number"),
+        (["-b", "host"], "the port is missing"),
         (["-b", "host:1", "-X", "acks=0"], "acks=0: nobody would know what was delivered"),
         (["-b", "host:1", "-X", "transactional.id=a"], "transactional.id: this command has no transactions"),
         (["-b", "host:1", "--rejected", "/no/such/folder/file"], "--rejected: '/no/such/folder/file'"),
@@ -41,6 +43,24 @@ def refusal(*arguments: str) -> str:
 )
 def test_a_wrong_call_is_refused_with_what_to_do(arguments, message):
     assert message in " ".join(refusal(*arguments).split())
+
+
+@pytest.mark.parametrize("command", [["produce", "topic"], ["perf", "topic"], ["metadata"]])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ["security.protocol=SSL", "ssl.truststore.location=/no/file", "ssl.truststore.type=PEM"],
+            "'/no/file'",
+        ),
+        (["security.protocol=SASL_SSL"], "sasl_mechanism is missing"),
+    ],
+)
+def test_settings_that_only_a_producer_finds_wrong_are_refused_in_one_sentence(command, settings, message):
+    options = [part for setting in settings for part in ("-X", setting)]
+    result = CliRunner().invoke(command_line, [*command, "-b", "host:1", *options], catch_exceptions=False)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -109,10 +109,21 @@ def test_a_default_of_the_wrong_type() -> None:
 
 
 def test_types_and_names_that_no_schema_can_be_derived_from() -> None:
-    with pytest.raises(
-        InvalidArgumentError, match=r"no Avro type is known for duration\[ms\] .*give a schema"
+    nested = pa.struct([("seen", pa.list_(pa.duration("ms")))])
+    for type_, column, remedy in (
+        (pa.duration("ms"), r"'d' is of type duration\[ms\]", "give a schema"),
+        (nested, r"'d.seen\[\]' is of type duration\[ms\]", "give a schema"),
+        (pa.map_(pa.string(), pa.duration("s")), r"'d.value' is of type", "give a schema"),
+        (
+            pa.run_end_encoded(pa.int32(), pa.string()),
+            r"'d' is of type run_end_encoded",
+            "derived: decode it$",
+        ),
     ):
-        avro_schema(pa.schema([("d", pa.duration("ms"))]))
+        with pytest.raises(InvalidArgumentError, match=rf"^column {column}.*{remedy}"):
+            avro_schema(pa.schema([("d", type_)]))
+    with pytest.raises(InvalidArgumentError, match=r"^column 'd.a b': names in Avro have"):
+        avro_schema(pa.schema([("d", pa.struct([("a b", pa.int32())]))]))
     with pytest.raises(
         InvalidArgumentError, match=r"column 'a-b': names in Avro have letters, digits and _ only"
     ):

@@ -104,5 +104,5 @@ def test_a_union_that_avro_does_not_have_is_refused(kinds):
 
 def test_two_fields_with_one_name_are_refused():
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
-    with pytest.raises(InvalidArgumentError, match=r"there are two fields Record_s\.'a'"):
+    with pytest.raises(InvalidArgumentError, match=r"there are two fields 's\.a': rename one"):
         avro_schema(pa.table({"s": twice}))

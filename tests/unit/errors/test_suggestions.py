@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from kproducer import FutureRecordMetadata, KafkaProducer, RecordMetadata, SendManyResult, TopicPartition
+from kproducer import (
+    AsyncKafkaProducer,
+    FutureRecordMetadata,
+    KafkaProducer,
+    RecordMetadata,
+    SendManyResult,
+    TopicPartition,
+)
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.errors.suggestions import (
     FUTURE_METHODS,
@@ -36,6 +43,23 @@ def test_methods_of_other_clients_get_a_hint() -> None:
             producer.sent  # type: ignore[attr-defined]  # noqa: B018
         with pytest.raises(TypeError, match="cannot be pickled"):
             copy.copy(producer)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("start", "a new producer is already running"),
+        ("stop", r"use 'await producer\.aclose\(\)'"),
+        ("close", r"use 'await producer\.aclose\(\)'"),
+        ("send_and_wait", r"use 'await producer\.send\("),
+    ],
+)
+def test_names_of_aiokafka_get_a_hint(name: str, hint: str) -> None:
+    producer = AsyncKafkaProducer.__new__(AsyncKafkaProducer)
+    with pytest.raises(
+        AttributeError, match=rf"'AsyncKafkaProducer' object has no attribute '{name}': .*{hint}"
+    ):
+        getattr(producer, name)
 
 
 def test_futures_too() -> None:

@@ -347,6 +347,15 @@ def test_a_value_that_does_not_fit(client):
         AvroSerializer(client, SIMPLE).serialize("events", [], {"id": "x"})
 
 
+@pytest.mark.parametrize("value", ["x", b"x", [1], 5, object()])
+def test_a_record_that_is_no_dictionary(client, value):
+    every_default = SIMPLE.replace('"long"', '"long", "default": 0')
+    text = f"a record is a dictionary, not {type(value).__name__}: to_dict converts"
+    for schema in (SIMPLE, every_default):
+        with pytest.raises(SerializationError, match=text):
+            AvroSerializer(client, schema).serialize("events", [], value)
+
+
 def test_strict_values_have_exactly_the_schemas_fields(client):
     serializer = AvroSerializer(client, SIMPLE, conf={"validate.strict": True})
     assert serializer.serialize("events", [], {"id": 1})[5:] == b"\x02"
@@ -372,8 +381,15 @@ def test_the_schema_of_another_format_is_refused(client, registry):
         ((SIMPLE, None, {"use.latest.version": True}), "set 'auto.register.schemas' to False"),
         ((SIMPLE, None, {"use.schema.id": "1"}), "whole number"),
         ((SIMPLE, None, {"use.latest.with.metadata": "x"}), "dictionary"),
-        ((SIMPLE, None, {"subject.name.strategy": "TOPIC"}), "expected a function"),
-        ((SIMPLE, None, {"subject.name.strategy.type": "TOPICS"}), "expected one of TOPIC"),
+        (
+            ('{"type": "array", "items": "a.B"}',),
+            r"UnknownType: a\.B; check the name, or refer to the schema that",
+        ),
+        (
+            (SIMPLE, None, {"subject.name.strategy": "TOPIC"}),
+            r"got 'TOPIC'.*set subject\.name\.strategy\.type to",
+        ),
+        ((SIMPLE, None, {"subject.name.strategy.type": "Topics"}), "expected one of TOPIC.* got 'Topics'"),
         ((SIMPLE, None, {"subject.name.strategy.conf": {FALLBACK_TYPE: "X"}}), "expected one of TOPIC"),
         ((SIMPLE, None, {"schema.id.serializer": print}), "expected prefix_schema_id_serializer"),
         ((SIMPLE, None, {"validation.rules.execution": "x"}), "does not apply data-contract rules"),

@@ -13,7 +13,7 @@ import attrs
 import pytest
 import trustme
 
-from kproducer import ConfigError
+from kproducer import ConfigError, InvalidArgumentError
 from kproducer.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 from kproducer.schema_registry.client_settings import ClientSettings
 from kproducer.schema_registry.connection import RegistryConnection
@@ -38,6 +38,15 @@ def test_schemas_are_registered_found_and_read(client, registry):
     assert client.get_latest_version("a") == client.get_version("a", 1) == found
     assert client.get_subjects() == ["a", "b"]
     assert client.get_versions("a") == [1]
+
+
+def test_a_schema_is_not_a_text(client, registry):
+    for call in (client.register_schema, client.lookup_schema, client.test_compatibility):
+        with pytest.raises(InvalidArgumentError, match=r"expected a Schema, such as Schema\(text.*got str"):
+            call("a", '"string"')
+    with pytest.raises(ConfigError, match=r"SchemaReference\(name, subject, version\), got dict"):
+        Schema('"string"', "AVRO", [{"name": "b", "subject": "b", "version": 1}])
+    assert registry.requests == []
 
 
 def test_compatibility_can_be_set_and_tested(client):
@@ -346,7 +355,18 @@ def test_tls_with_client_certificates(authority):
     ("conf", "expected"),
     [
         ({}, "url: expected the URL"),
-        ({"url": "localhost:8081"}, "url: number 1 is not a URL"),
+        ({"url": "localhost:8081"}, "url: number 1 does not begin with http:// or https://"),
+        ({"url": f"http://a,u:{SECRET}@b:1"}, "url: number 2 does not begin with http:// or https://"),
+        ({"schema.registry.url": "http://a"}, "did you mean 'url'"),
+        (
+            {"url": "http://a", "schema.registry.basic.auth.user.info": SECRET},
+            r"mean 'basic\.auth\.user\.info'",
+        ),
+        (
+            {"url": "http://a", "basic.auth.credentials.source": "USER_INFO"},
+            "remove it: basic.auth.user.info",
+        ),
+        ({"url": "http://a", "bearer.auth.client.secret": SECRET}, r"source=CUSTOM and bearer\.auth\.custom"),
         ({"url": f"http://u:{SECRET}@:8081"}, "url: number 1 is not a URL"),
         ({"url": f"http://a,http://u:{SECRET}@b:port"}, "url: number 2 is not a URL"),
         ({"url": "http://a", "ssl.ca.locations": "x"}, r"did you mean 'ssl\.ca\.location'"),
@@ -365,9 +385,15 @@ def test_tls_with_client_certificates(authority):
             },
             "exclude each other",
         ),
-        ({"url": "https://a", "ssl.ca.location": "/no/such/file"}, r"ssl\.ca\.location: "),
+        (
+            {"url": "https://a", "ssl.ca.location": "/no/such/file"},
+            r"ssl\.ca\.location='/no/such/file': No such",
+        ),
         ({"url": "https://a", "ssl.key.location": "x"}, r"need ssl\.certificate\.location"),
-        ({"url": "https://a", "ssl.certificate.location": "/no/such/file"}, r"ssl\.certificate\.location"),
+        (
+            {"url": "https://a", "ssl.certificate.location": "/no/such/file", "ssl.key.password": SECRET},
+            r"ssl\.certificate\.location='/no/such/file', .*: No such",
+        ),
         ({"url": "http://a", "timeout": -1}, "timeout: expected a number of seconds"),
         ({"url": "http://a", "max.block.ms": 0}, "more than 0 milliseconds"),
         ({"url": "http://a", "cache.capacity": "many"}, "number of schemas"),

@@ -148,7 +148,7 @@ def test_another_message_is_refused(client, classes):
 
 
 def test_mistakes_show_when_the_serializer_is_created(client, classes):
-    with pytest.raises(ConfigError, match="that protoc generates"):
+    with pytest.raises(ConfigError, match="that protoc generates, got an object of First"):
         ProtobufSerializer(classes["First"](), client)
     with pytest.raises(ConfigError, match=r"use\.deprecated\.format"):
         ProtobufSerializer(classes["First"], client, {"use.deprecated.format": True})
