@@ -1,7 +1,7 @@
 """AvroSerializer: records in Avro, with the schema's id.
 
-Values are what fastavro takes. ``avro_encoder`` writes the usual ones, fastavro all others. Source: Avro
-specification 1.12; Confluent Schema Registry, "Wire format".
+Values are what fastavro takes. The compiled encoder that ``avro_encoder`` makes writes the usual ones,
+fastavro all others. Source: Avro specification 1.12; Confluent Schema Registry, "Wire format".
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kproducer.schema_registry.registry_serializer import (
     checked_conf,
 )
 from kproducer.schema_registry.schemas import Schema
+from kproducer.schema_registry.value_depth import with_depth_check
 
 SETTINGS = {"validate.strict": False, "validate.strict.allow.default": False}
 
@@ -133,9 +134,10 @@ class AvroFormat:
                 ) from error
             return buffer.getvalue()
 
+        encode = with_depth_check(parsed, named_schemas, with_fastavro)
         if strict_allow_default:
-            return with_fastavro
-        return compile_encoder(parsed, named_schemas, prefix, strict, with_fastavro)
+            return encode
+        return compile_encoder(parsed, named_schemas, prefix, strict, encode)
 
     def parsed(self, schema: Schema) -> tuple[Any, dict[str, Any]]:
         """The schema as fastavro wants it, and the named types in it and in its references.

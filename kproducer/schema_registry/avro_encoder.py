@@ -1,340 +1,163 @@
-"""Compiles an Avro schema into Python code for the usual values, and leaves all others to fastavro.
+"""Makes encoders of Avro's records: a plan for the compiled encoder of dictionaries, the rest for fastavro.
 
-A generated function checks the class of each value. A value that it does not know (a tuple that names the
-branch of a union, an ``int`` that is too large) makes it decline the whole record, and fastavro encodes
-it or finds what is wrong. So the result is always fastavro's, and there are no other rules here.
-Source: Avro specification 1.12, "Binary encoding"; fastavro's ``schemaless_writer``.
+The compiled encoder checks the class of each value. A value that it does not know (a tuple that names the
+branch of a union, an ``int`` that is too large) makes it decline the whole record, and fastavro encodes it
+or finds what is wrong. So the result is always fastavro's, and there are no other rules here. Without the
+native kernel, fastavro encodes all values. Source: Avro specification 1.12, "Binary encoding"; fastavro's
+``schemaless_writer``.
 """
 
 from __future__ import annotations
 
-import datetime
-import struct
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kproducer.errors import SerializationError
+from kproducer.kernel.avro_records import AvroRecordEncoder, ValueChild, ValueNode, ValueOperation
+from kproducer.kernel.pure.varint import encode_varlong
 
 #: From a value to bytes.
 Encoder = Callable[[Any], bytes]
 
-
-class DeclinedError(SerializationError):
-    """The generated code does not know this value; it never reaches the application."""
+_RECORDS = ("record", "error")
+_NAMED = (*_RECORDS, "enum", "fixed")
+_PRIMITIVES = {
+    "null": ValueNode(ValueOperation.NULL),
+    "boolean": ValueNode(ValueOperation.BOOLEAN),
+    "int": ValueNode(ValueOperation.INTEGER, size=32),
+    "long": ValueNode(ValueOperation.INTEGER, size=64),
+    "float": ValueNode(ValueOperation.FLOAT),
+    "double": ValueNode(ValueOperation.DOUBLE),
+    "string": ValueNode(ValueOperation.STRING),
+    "bytes": ValueNode(ValueOperation.BYTES),
+}
+_LOGICAL = {
+    "long-timestamp-millis": ValueNode(ValueOperation.TIMESTAMP, size=1_000),
+    "long-timestamp-micros": ValueNode(ValueOperation.TIMESTAMP, size=1),
+    "int-date": ValueNode(ValueOperation.DATE),
+}
+#: Branches of unions that the class of a value tells apart, if there is only one of int and long.
+_DISTINCT = {"null", "boolean", "int", "long", "string", "bytes"}
 
 
 class UnsupportedSchemaError(SerializationError):
-    """No code can be generated for this schema; it never reaches the application."""
-
-
-_INT_BITS = 32
-_LONG_BITS = 64
-_GROUP_BITS = 14
-_GROUP_MASK = (1 << _GROUP_BITS) - 1
-#: Numbers from 0 to here take at most two bytes and are looked up without a call.
-_SMALL_NUMBERS = 1 << (_GROUP_BITS - 1)
-_DAYS_TO_EPOCH = datetime.date(1970, 1, 1).toordinal()
-_PLAIN_CLASSES = {
-    "null": "None",
-    "boolean": "bool",
-    "int": "int",
-    "long": "int",
-    "string": "str",
-    "bytes": "bytes",
-}
-
-
-class _Varints:
-    """Tables of zigzag varints, and the function that uses them. Two bytes hold 14 bits of a number."""
-
-    def __init__(self) -> None:
-        last = [
-            bytes((n,)) if n < 0x80 else bytes((n & 0x7F | 0x80, n >> 7)) for n in range(1 << _GROUP_BITS)
-        ]
-        more = [bytes((n & 0x7F | 0x80, n >> 7 | 0x80)) for n in range(1 << _GROUP_BITS)]
-        #: The varint of each number from 0 to ``_SMALL_NUMBERS``.
-        self.small = last[::2]
-
-        def encode(number: int) -> bytes:
-            """The varint of a number of 64 bits."""
-            rest = (number << 1) ^ (number >> (_LONG_BITS - 1))
-            if rest <= _GROUP_MASK:
-                return last[rest]
-            encoded = more[rest & _GROUP_MASK]
-            rest >>= _GROUP_BITS
-            while rest > _GROUP_MASK:
-                encoded += more[rest & _GROUP_MASK]
-                rest >>= _GROUP_BITS
-            return encoded + last[rest]
-
-        self.encode = encode
-
-
-_varints: _Varints | None = None
+    """There is no plan for this schema; it never reaches the application."""
 
 
 def compile_encoder(
     schema: Any, named_schemas: Mapping[str, Any], prefix: bytes, strict: bool, with_fastavro: Encoder
 ) -> Encoder:
-    """An encoder for a schema; ``with_fastavro`` itself if no code can be generated for it.
+    """An encoder for a schema; ``with_fastavro`` itself if the compiled encoder cannot be used.
 
     Args:
         schema: as ``fastavro.parse_schema`` returns it.
         named_schemas: the named types that the schema refers to, also from ``parse_schema``.
         prefix: what each result begins with.
         strict: values with fields that the schema does not have are declined.
-        with_fastavro: encodes the values that the generated code declines, with the prefix.
+        with_fastavro: encodes the values that the compiled encoder declines, with the prefix; also those that
+            contain themselves (see ``value_depth``).
     """
-    global _varints
-    if not isinstance(schema, dict) or schema.get("type") != "record":
+    if AvroRecordEncoder is None or not isinstance(schema, dict) or schema.get("type") != "record":
         return with_fastavro
-    if _varints is None:
-        _varints = _Varints()
-    generator = _Generator(named_schemas, strict, _varints)
     try:
-        return generator.encoder(schema, prefix, with_fastavro)
+        plan = _PlanCompiler(named_schemas, strict).plan(schema)
     except UnsupportedSchemaError:
         return with_fastavro
+    return AvroRecordEncoder(plan, prefix, with_fastavro).encode
 
 
-class _Generator:
-    """Generates one function per record, array and map. Each returns the bytes of a value, or raises."""
+class _PlanCompiler:
+    """From a schema to the nodes of a plan, in which a record that contains itself has one node."""
 
-    def __init__(self, named_schemas: Mapping[str, Any], strict: bool, varints: _Varints) -> None:
+    def __init__(self, named_schemas: Mapping[str, Any], strict: bool) -> None:
         self._named_schemas = named_schemas
         self._strict = strict
-        self._lines: list[str] = []
-        #: Functions of records, by full name: a record may contain itself.
-        self._records: dict[str, str] = {}
-        self._count = 0
-        self._globals: dict[str, Any] = {
-            "Declined": DeclinedError,
-            "date": datetime.date,
-            "datetime": datetime.datetime,
-            "EPOCH": datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc),
-            "join": b"".join,
-            "pack_double": struct.Struct("<d").pack,
-            "pack_float": struct.Struct("<f").pack,
-            "small": varints.small,
-            "varint": varints.encode,
-        }
+        self._nodes: list[ValueNode] = []
+        #: The numbers of records, by full name.
+        self._records: dict[str, int] = {}
 
-    def encoder(self, schema: Mapping[str, Any], prefix: bytes, with_fastavro: Encoder) -> Encoder:
-        self._globals["with_fastavro"] = with_fastavro
-        name = self._outermost(schema, prefix)
-        source = "\n".join(self._lines)
-        exec(compile(source, "<Avro encoder>", "exec"), self._globals)
-        encoder: Encoder = self._globals[name]
-        return encoder
+    def plan(self, schema: Mapping[str, Any]) -> tuple[ValueNode, ...]:
+        self._record(schema)
+        return tuple(self._nodes)
 
-    def _constant(self, value: object, kind: str) -> str:
-        name = self._new_name(kind)
-        self._globals[name] = value
-        return name
+    def _add(self, node: ValueNode) -> int:
+        self._nodes.append(node)
+        return len(self._nodes) - 1
 
-    def _new_name(self, kind: str) -> str:
-        self._count += 1
-        return f"{kind}{self._count}"
-
-    def _outermost(self, schema: Mapping[str, Any], prefix: bytes) -> str:
-        """Generate the function of the whole value. Any error in it declines the value."""
-        lines: list[str] = []
-        parts = self._record(lines, schema, "given")
-        name = self._new_name("encode")
-        self._lines += [
-            f"def {name}(given):",
-            "    try:",
-            *(f"        {line}" for line in lines),
-            f"        return {_joined([repr(prefix), *parts])}",
-            "    except RecursionError:",
-            "        raise",  # a value that contains itself would crash fastavro's C code
-            "    except Exception:",
-            "        pass",  # fastavro's error must not have this one as context
-            "    return with_fastavro(given)",
-        ]
-        return name
-
-    def _function(self, parts_of: Callable[[list[str], str], list[str]]) -> str:
-        """Generate a function around the lines of one value.
-
-        Args:
-            parts_of: appends lines, and returns the expressions whose bytes are the result.
-        """
-        lines: list[str] = []
-        parts = parts_of(lines, "value")
-        name = self._new_name("encode")
-        self._lines += [f"def {name}(value):", *(f"    {line}" for line in lines)]
-        self._lines.append(f"    return {_joined(parts)}")
-        return name
-
-    def _record_function(self, schema: Mapping[str, Any]) -> str:
+    def _record(self, schema: Mapping[str, Any]) -> int:
         full_name = schema["name"]
         if full_name not in self._records:
-            # A record that contains itself finds this name while its own function is generated.
-            self._records[full_name] = alias = self._new_name("record")
-            generated = self._function(lambda lines, variable: self._record(lines, schema, variable))
-            self._lines.append(f"{alias} = {generated}")
+            # A record that contains itself finds this number while its own fields are added.
+            self._records[full_name] = number = self._add(ValueNode(ValueOperation.RECORD))
+            fields = tuple(map(self._field, schema["fields"]))
+            self._nodes[number] = ValueNode(ValueOperation.RECORD, fields, size=int(self._strict))
         return self._records[full_name]
 
-    def _record(self, lines: list[str], schema: Mapping[str, Any], variable: str) -> list[str]:
-        fields = schema["fields"]
-        lines.append(f"if {variable}.__class__ is not dict: raise Declined")
-        if self._strict:
-            lines.append(f"if len({variable}) != {len(fields)}: raise Declined")
-        parts: list[str] = []
-        for field in fields:
-            value = self._new_name("v")
-            if "default" in field and not self._strict:
-                default = self._constant(field["default"], "default")
-                lines.append(f"{value} = {variable}.get({field['name']!r}, {default})")
-            else:
-                lines.append(f"{value} = {variable}[{field['name']!r}]")
-            parts += self._value(lines, field["type"], value)
-        return parts
+    def _field(self, field: Mapping[str, Any]) -> ValueChild:
+        kind = field["type"]
+        default: tuple[Any, ...] = ()
+        if not self._strict:
+            if "default" in field:
+                default = (field["default"],)
+            elif isinstance(kind, list) and "null" in kind:
+                default = (None,)
+        # Keys of dictionaries usually are interned, and then equal names are the same object.
+        return ValueChild(self._value(kind), sys.intern(field["name"]), default)
 
-    def _value(self, lines: list[str], schema: Any, variable: str) -> list[str]:
-        """Append the lines that check a value, and return the expressions of its bytes."""
+    def _value(self, schema: Any) -> int:
+        """Add the nodes of a type, and return the number of the first."""
         if isinstance(schema, list):
-            return self._union(lines, schema, variable)
+            return self._union(schema)
         if isinstance(schema, str):
             if schema in self._named_schemas:
-                return self._value(lines, self._named_schemas[schema], variable)
+                return self._value(self._named_schemas[schema])
             schema = {"type": schema}
         kind = schema["type"]
         if not isinstance(kind, str):
-            return self._value(lines, kind, variable)
-        logical = schema.get("logicalType")
-        if logical is not None:
-            if kind in ("array", "map", "record", "error", "enum"):
-                raise UnsupportedSchemaError(schema)  # the application may have told fastavro what it means
-            return self._logical(lines, schema, variable, f"{kind}-{logical}")
+            return self._value(kind)
+        if schema.get("logicalType") is not None:
+            return self._logical(schema)
+        if kind in _PRIMITIVES:
+            return self._add(_PRIMITIVES[kind])
+        if kind in _RECORDS:
+            return self._record(schema)
         if kind in ("array", "map"):
-            function = self._function(
-                lambda inner, value: (self._array if kind == "array" else self._map)(inner, schema, value)
-            )
-            return [f"{function}({variable})"]
-        if kind in ("record", "error"):
-            return [f"{self._record_function(schema)}({variable})"]
+            operation = ValueOperation.ARRAY if kind == "array" else ValueOperation.MAP
+            item = self._value(schema["items" if kind == "array" else "values"])
+            return self._add(ValueNode(operation, (ValueChild(item),)))
         if kind == "enum":
-            symbols = {symbol: self._varint(number) for number, symbol in enumerate(schema["symbols"])}
-            return [f"{self._constant(symbols, 'symbols')}[{variable}]"]
-        if kind == "fixed":
-            size = schema["size"]
-            if not isinstance(size, int):  # it becomes code
-                raise UnsupportedSchemaError(schema)
-            lines.append(f"if {variable}.__class__ is not bytes or len({variable}) != {size}: raise Declined")
-            return [variable]
+            symbols = {symbol: encode_varlong(place) for place, symbol in enumerate(schema["symbols"])}
+            return self._add(ValueNode(ValueOperation.ENUM, data=symbols))
+        if kind == "fixed" and isinstance(schema["size"], int):
+            return self._add(ValueNode(ValueOperation.FIXED, size=schema["size"]))
         if kind in self._named_schemas:
-            return self._value(lines, self._named_schemas[kind], variable)
-        return self._primitive(lines, kind, variable)
+            return self._value(self._named_schemas[kind])
+        raise UnsupportedSchemaError(schema)
 
-    def _primitive(self, lines: list[str], kind: str, variable: str) -> list[str]:
-        if kind == "null":
-            lines.append(f"if {variable} is not None: raise Declined")
-            return []
-        if kind == "boolean":
-            lines.append(f"if {variable}.__class__ is not bool: raise Declined")
-            return [rf"(b'\x01' if {variable} else b'\x00')"]
-        if kind in ("int", "long"):
-            return self._whole_number(lines, kind, variable)
-        if kind in ("float", "double"):
-            lines.append(
-                f"if {variable}.__class__ is not float and {variable}.__class__ is not int: raise Declined"
-            )
-            return [f"pack_{kind}({variable})"]
-        if kind not in ("string", "bytes"):
-            raise UnsupportedSchemaError(kind)
-        data, expected = variable, "bytes"
-        if kind == "string":
-            data, expected = self._new_name("s"), "str"
-        lines.append(f"if {variable}.__class__ is not {expected}: raise Declined")
-        if kind == "string":
-            lines.append(f"{data} = {variable}.encode()")
-        length = self._new_name("n")
-        lines.append(f"{length} = len({data})")
-        return [_number(length, can_be_negative=False), data]
-
-    def _whole_number(self, lines: list[str], kind: str, variable: str) -> list[str]:
-        limit = 1 << ((_INT_BITS if kind == "int" else _LONG_BITS) - 1)
-        lines.append(
-            f"if {variable}.__class__ is not int or not {-limit} <= {variable} < {limit}: raise Declined"
-        )
-        return [_number(variable)]
-
-    def _logical(self, lines: list[str], schema: Any, variable: str, logical: str) -> list[str]:
+    def _logical(self, schema: Mapping[str, Any]) -> int:
         kind = schema["type"]
-        units = {"long-timestamp-millis": 1_000, "long-timestamp-micros": 1}
-        if logical in units:
-            unit = self._constant(datetime.timedelta(microseconds=units[logical]), "unit")
-            lines += [
-                f"if {variable}.__class__ is datetime:",
-                f"    if {variable}.tzinfo is None: raise Declined",
-                f"    {variable} = ({variable} - EPOCH) // {unit}",
-            ]
-            return self._whole_number(lines, kind, variable)
-        if logical == "int-date":
-            lines += [
-                f"if {variable}.__class__ is date:",
-                f"    {variable} = {variable}.toordinal() - {_DAYS_TO_EPOCH}",
-            ]
-            return self._whole_number(lines, kind, variable)
-        # fastavro encodes it. Names are not needed: logical types have no parts.
-        return [f"{self._constant(_fastavro_encoder(schema), 'logical')}({variable})"]
+        if kind != "fixed" and kind not in _PRIMITIVES:
+            raise UnsupportedSchemaError(schema)  # the application may have told fastavro what it means
+        known = _LOGICAL.get(f"{kind}-{schema['logicalType']}")
+        return self._add(known or ValueNode(ValueOperation.FASTAVRO, data=_fastavro_encoder(schema)))
 
-    def _array(self, lines: list[str], schema: Any, variable: str) -> list[str]:
-        item = self._function(lambda inner, value: self._value(inner, schema["items"], value))
-        lines += [
-            f"if {variable}.__class__ is not list: raise Declined",
-            rf"if not {variable}: return b'\x00'",
-            f"items = join(map({item}, {variable}))",
-        ]
-        return [_number(f"len({variable})", can_be_negative=False), "items", r"b'\x00'"]
-
-    def _map(self, lines: list[str], schema: Any, variable: str) -> list[str]:
-        key = self._function(lambda inner, value: self._primitive(inner, "string", value))
-        item = self._function(lambda inner, value: self._value(inner, schema["values"], value))
-        lines += [
-            f"if {variable}.__class__ is not dict: raise Declined",
-            rf"if not {variable}: return b'\x00'",
-            f"items = join([{key}(name) + {item}(each) for name, each in {variable}.items()])",
-        ]
-        return [_number(f"len({variable})", can_be_negative=False), "items", r"b'\x00'"]
-
-    def _union(self, lines: list[str], schema: list[Any], variable: str) -> list[str]:
+    def _union(self, schema: list[Any]) -> int:
         """A nullable type, or a union of primitive types that the class of the value tells apart."""
         kinds = [self._kind(branch) for branch in schema]
         is_nullable = len(schema) == 2 and "null" in kinds
-        if not is_nullable and (
-            not {"null", *_PLAIN_CLASSES}.issuperset(kinds) or {"int", "long"}.issubset(kinds)
-        ):
+        if not is_nullable and (not _DISTINCT.issuperset(kinds) or {"int", "long"}.issubset(kinds)):
             raise UnsupportedSchemaError(schema)
-        result = self._new_name("u")
-        keyword = "if"
-        for number, (branch, kind) in enumerate(zip(schema, kinds, strict=True)):
-            index = self._varint(number)
-            if kind == "null":
-                lines.append(f"{keyword} {variable} is None: {result} = {index!r}")
-            else:
-                inner: list[str] = []
-                if kind in ("record", "error"):
-                    # A dictionary may name its branch.
-                    inner.append(f"if '-type' in {variable}: raise Declined")
-                if kind in ("float", "double"):
-                    # fastavro checks the range of a float here.
-                    inner.append(f"if {variable}.__class__ is not float: raise Declined")
-                if kind == "enum":
-                    inner.append(f"if {variable}.__class__ is not str: raise Declined")
-                parts = self._value(inner, branch, variable)
-                condition = " is not None" if is_nullable else f".__class__ is {_PLAIN_CLASSES[kind]}"
-                lines.append(f"{keyword} {variable}{condition}:")
-                lines += [f"    {line}" for line in inner]
-                lines.append(f"    {result} = {_joined([repr(index), *parts])}")
-            keyword = "elif"
-        lines.append("else: raise Declined")
-        return [result]
+        branches = tuple(
+            ValueChild(self._value(branch), place)
+            for place, (branch, kind) in enumerate(zip(schema, kinds, strict=True))
+            if kind != "null"
+        )
+        null = kinds.index("null") if "null" in kinds else -1
+        return self._add(ValueNode(ValueOperation.UNION, branches, size=null))
 
     def _kind(self, schema: Any) -> str:
-        """The name of a branch's type; with a logical type, or a union in it, one that no list contains."""
+        """The name of a branch's type; with a logical type, one that no set contains."""
         while isinstance(schema, (str, dict)):
             if isinstance(schema, str):
                 if schema not in self._named_schemas:
@@ -348,27 +171,9 @@ class _Generator:
                 schema = schema["type"]
         raise UnsupportedSchemaError(schema)
 
-    @staticmethod
-    def _varint(number: int) -> bytes:
-        assert _varints is not None
-        return _varints.encode(number)
 
-
-def _number(expression: str, can_be_negative: bool = True) -> str:
-    condition = (
-        f"0 <= {expression} < {_SMALL_NUMBERS}" if can_be_negative else f"{expression} < {_SMALL_NUMBERS}"
-    )
-    return f"(small[{expression}] if {condition} else varint({expression}))"
-
-
-def _joined(parts: list[str]) -> str:
-    """The expression for several pieces; beyond three of them, a join is faster than concatenation."""
-    if len(parts) <= 3:
-        return " + ".join(parts) if parts else "b''"
-    return f"join(({', '.join(parts)}))"
-
-
-def _fastavro_encoder(schema: Any) -> Encoder:
+def _fastavro_encoder(schema: Mapping[str, Any]) -> Callable[[Any], bytes | None]:
+    """Encodes a value of a logical type, which has no parts; ``None``: the value does not fit."""
     import io
 
     from fastavro import parse_schema, schemaless_writer
@@ -377,10 +182,10 @@ def _fastavro_encoder(schema: Any) -> Encoder:
     # The copy has no marks of the schema around it.
     parsed = parse_schema({name: value for name, value in schema.items() if not name.startswith("__")})
 
-    def encode(value: Any) -> bytes:
+    def encode(value: Any) -> bytes | None:
         # In a union fastavro checks before it writes; without this, time-millis would take 1.75 as 1.
         if not validate(value, parsed, raise_errors=False):
-            raise DeclinedError
+            return None
         buffer = io.BytesIO()
         schemaless_writer(buffer, parsed, value)
         return buffer.getvalue()

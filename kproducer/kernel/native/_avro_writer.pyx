@@ -13,10 +13,10 @@ from kproducer.kernel.native._arrow_reader cimport (
     UNION_SPARSE, WIDE, Cell, Column, cell_at, range_at,
 )
 from kproducer.kernel.native._batch cimport put_varint
+from kproducer.kernel.native._output cimport NO_MEMORY, WRITTEN, Output, put, put_number, reserve
 from kproducer.kernel.native._row_output cimport (
-    LEADS_OUTSIDE, NEGATIVE, NO_MEMORY, NOT_A_SYMBOL, NOT_A_UUID, NOT_EXACT, OUT_OF_RANGE, TOO_MANY_DIGITS,
-    WRITTEN, WRONG_SIZE, Node, Output, alternative_of, boolean_at, find_symbol, has_value, index_at, is_exact,
-    misfit, put, put_number, reserve,
+    LEADS_OUTSIDE, NEGATIVE, NOT_A_SYMBOL, NOT_A_UUID, NOT_EXACT, OUT_OF_RANGE, TOO_MANY_DIGITS, WRONG_SIZE, Node,
+    alternative_of, boolean_at, find_symbol, has_value, index_at, is_exact, misfit,
 )
 
 cdef enum:

@@ -1,7 +1,8 @@
 from libc.stdint cimport int64_t
 
 from kproducer.kernel.native._arrow_reader cimport Column
-from kproducer.kernel.native._row_output cimport Node, Output
+from kproducer.kernel.native._output cimport Output
+from kproducer.kernel.native._row_output cimport Node
 
 cdef enum:
     MOST_SCALE = 76

@@ -10,9 +10,8 @@ from libc.string cimport memcpy, memset
 
 from kproducer.kernel.native._arrow_reader cimport Column
 from kproducer.kernel.native._digits cimport digits_before, put_digits, put_padded, put_pair
-from kproducer.kernel.native._row_output cimport (
-    NO_MEMORY, NOT_A_NUMBER, WRITTEN, Node, Output, index_at, misfit, put, reserve,
-)
+from kproducer.kernel.native._output cimport NO_MEMORY, WRITTEN, Output, put, reserve
+from kproducer.kernel.native._row_output cimport NOT_A_NUMBER, Node, index_at, misfit
 
 cdef extern from *:
     """

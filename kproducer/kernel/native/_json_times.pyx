@@ -11,7 +11,8 @@ from libc.string cimport memcpy
 
 from kproducer.kernel.native._arrow_reader cimport Column
 from kproducer.kernel.native._digits cimport put_digits, put_padded, put_pair
-from kproducer.kernel.native._row_output cimport NO_MEMORY, OUT_OF_RANGE, WRITTEN, Node, Output, index_at, misfit, reserve
+from kproducer.kernel.native._output cimport NO_MEMORY, WRITTEN, Output, reserve
+from kproducer.kernel.native._row_output cimport OUT_OF_RANGE, Node, index_at, misfit
 
 cdef enum:
     _SECONDS_PER_DAY = 86400

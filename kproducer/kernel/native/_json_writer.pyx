@@ -16,9 +16,9 @@ from kproducer.kernel.native._json_numbers cimport (
     MOST_SCALE, prepare_numbers, write_decimal, write_float, write_integer,
 )
 from kproducer.kernel.native._json_times cimport DATE, DURATION, INTERVAL, TIME, TIMESTAMP, write_duration, write_time
+from kproducer.kernel.native._output cimport KP_LIKELY, NO_MEMORY, WRITTEN, Output, put, reserve
 from kproducer.kernel.native._row_output cimport (
-    KP_LIKELY, LEADS_OUTSIDE, NO_MEMORY, NOT_A_UUID, NOT_UTF8, WRITTEN, Node, Output, alternative_of, boolean_at,
-    has_value, misfit, put, reserve,
+    LEADS_OUTSIDE, NOT_A_UUID, NOT_UTF8, Node, alternative_of, boolean_at, has_value, misfit,
 )
 
 cdef enum:

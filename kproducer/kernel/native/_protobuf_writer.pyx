@@ -13,10 +13,10 @@ from kproducer.kernel.native._arrow_reader cimport (
     UNION_SPARSE, Cell, Column, cell_at, is_utf8, range_at,
 )
 from kproducer.kernel.native._batch cimport put_varint
+from kproducer.kernel.native._output cimport KP_LIKELY, NO_MEMORY, WRITTEN, Output, put, reserve
 from kproducer.kernel.native._row_output cimport (
-    KP_LIKELY, LEADS_OUTSIDE, NO_MEMORY, NOT_A_SYMBOL, NOT_EXACT, NOT_UTF8, OUT_OF_RANGE, ROW, SEVERAL_VALUES,
-    WRITTEN, Node, Output, alternative_of, boolean_at, find_symbol, has_value, index_at, is_exact, misfit, put,
-    reserve,
+    LEADS_OUTSIDE, NOT_A_SYMBOL, NOT_EXACT, NOT_UTF8, OUT_OF_RANGE, ROW, SEVERAL_VALUES, Node, alternative_of,
+    boolean_at, find_symbol, has_value, index_at, is_exact, misfit,
 )
 
 cdef enum:

@@ -3,7 +3,8 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from kproducer.kernel.native._arrow_reader cimport ArrowArray, ArrowSchema, ArrowSource, Cell
-from kproducer.kernel.native._row_output cimport Node, Output, ReadsLayout, WriteNode
+from kproducer.kernel.native._output cimport Output
+from kproducer.kernel.native._row_output cimport Node, ReadsLayout, WriteNode
 
 
 cdef class RowEncoder:

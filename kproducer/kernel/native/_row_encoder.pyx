@@ -19,9 +19,8 @@ from kproducer.kernel.native._avro_writer cimport reads_avro, write_avro
 from kproducer.kernel.native._batch cimport murmur2_raw
 from kproducer.kernel.native._json_writer cimport prepare_json, reads_json, write_json
 from kproducer.kernel.native._protobuf_writer cimport reads_protobuf, write_protobuf
-from kproducer.kernel.native._row_output cimport (
-    CONSTANT, NO_MEMORY, ROW, SAME, WRITTEN, Node, Output, Symbol, find_value, put, reserve,
-)
+from kproducer.kernel.native._output cimport NO_MEMORY, WRITTEN, Output, put, reserve
+from kproducer.kernel.native._row_output cimport CONSTANT, ROW, SAME, Node, Symbol, find_value
 
 
 cdef enum:

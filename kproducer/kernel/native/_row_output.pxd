@@ -1,32 +1,19 @@
-"""The nodes of a plan in C, and the memory that rows are written to; for the compiled writers of each format.
+"""The nodes of a plan in C; for the compiled writers of each format.
 
 Inline functions only, so that writers need not be linked to each other. See ``kproducer.kernel.encoder_plan`` for what
 nodes mean.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy
 
 from kproducer.kernel.native._arrow_reader cimport ALL_NULL, FLOATING, UNION_DENSE, Cell, Column
-from kproducer.kernel.native._batch cimport murmur2_raw, put_varint
+from kproducer.kernel.native._batch cimport murmur2_raw
+from kproducer.kernel.native._output cimport KP_LIKELY, Output, put
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define KP_LIKELY(condition) __builtin_expect(!!(condition), 1)
-    #else
-    #define KP_LIKELY(condition) (condition)
-    #endif
-    """
-    bint KP_LIKELY(bint condition) noexcept nogil
-
-
-# What a writer returns. Anything above WRITTEN is a reason: see Misfit.
+# What a writer returns, besides WRITTEN and NO_MEMORY. Anything above WRITTEN is a reason: see Misfit.
 cdef enum:
     LEADS_OUTSIDE = -1
-    NO_MEMORY = -2
-    WRITTEN = 0
     IS_NULL = 1
     OUT_OF_RANGE
     NOT_A_SYMBOL
@@ -75,56 +62,12 @@ cdef struct Node:
     Column dictionary
 
 
-cdef struct Output:
-    char* data
-    Py_ssize_t size
-    Py_ssize_t room
-    Py_ssize_t most             # memory ends at this size
-    Py_ssize_t wanted           # a size that was above it; 0: none was
-    int misfit_node             # the node whose value did not fit
-
-
 # Writes the value of a node. Returns WRITTEN, a reason (the output then ends somewhere), LEADS_OUTSIDE or NO_MEMORY.
 ctypedef int (*WriteNode)(Output* out, Node* node, int64_t row) noexcept nogil
 
 
 # Whether a node's operation can read a column, that of the dictionary if there is one.
 ctypedef bint (*ReadsLayout)(const Node* node, const Column* values) noexcept nogil
-
-
-cdef inline bint reserve(Output* out, Py_ssize_t more) noexcept nogil:
-    """Make room for ``more`` bytes. ``False``: no memory, or this is more than a row may have."""
-    cdef Py_ssize_t room
-    cdef void* grown
-    if KP_LIKELY(out.size + more <= out.room):
-        return True
-    if out.size + more > out.most:
-        out.wanted = out.size + more
-        return False
-    room = max(2 * out.room, out.size + more, 65536)
-    grown = realloc(out.data, room)
-    if grown == NULL:
-        return False
-    out.data = <char*> grown
-    out.room = room
-    return True
-
-
-cdef inline int put(Output* out, const char* data, Py_ssize_t size) noexcept nogil:
-    """Write ``size`` bytes. Returns WRITTEN or NO_MEMORY."""
-    if not reserve(out, size):
-        return NO_MEMORY
-    memcpy(out.data + out.size, data, size)
-    out.size += size
-    return WRITTEN
-
-
-cdef inline int put_number(Output* out, uint64_t number) noexcept nogil:
-    """Write a varint. Returns WRITTEN or NO_MEMORY."""
-    if not reserve(out, 10):
-        return NO_MEMORY
-    out.size = put_varint(out.data + out.size, number) - out.data
-    return WRITTEN
 
 
 cdef inline int32_t find_symbol(const Node* node, const Cell* text) noexcept nogil:

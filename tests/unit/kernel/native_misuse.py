@@ -19,11 +19,13 @@ import socket
 import sys
 from array import array
 from collections.abc import Callable
+from datetime import datetime, timezone
 from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 
+from kproducer.kernel.avro_records import ValueChild, ValueNode
 from kproducer.kernel.encoder_plan import ROW, AvroOperation, EncoderPlan, Format, PlanNode
 
 KEPT_OBJECTS = 60
@@ -133,6 +135,12 @@ class Misuse:
         return function(*self._arguments(function))
 
     def _arguments(self, called: Any) -> list[Any]:
+        # By chance, plans and dictionaries that fit each other would be too rare.
+        name = getattr(called, "__name__", "")
+        if name == "AvroRecordEncoder" and self._chance.random() < 0.8:
+            return [self._value_nodes(), b"prefix", Rude(self._chance)]
+        if name == "encode" and self._chance.random() < 0.8:
+            return [self._record()]
         count = self._chance.randrange(8)
         if self._chance.random() < 0.8:
             with contextlib.suppress(ValueError, TypeError):
@@ -158,6 +166,7 @@ class Misuse:
                 EncoderPlan(number, self._node(0), b"p"),
                 EncoderPlan(number, Rude(chance)),
             ),  # type: ignore[arg-type]
+            *(self._value_nodes(), self._record()),
             *(Rude(chance), object, self._sockets[0].fileno(), self._sockets[1].fileno()),
         ]
         return chance.choice(values)
@@ -187,6 +196,38 @@ class Misuse:
             chance.choice([0, 12, 16, -1, 2**31, 2**40]),
             chance.choice([(), ((b"", limit),), ((b"a", b"\0"), (b"c", b"\1")), ((b"a",),), (None,), None]),  # type: ignore[arg-type]
         )
+
+    def _value_nodes(self) -> tuple[Any, ...]:
+        """The plan of an encoder of dictionaries; it may fit ``_record``."""
+        chance = self._chance
+        return (self._value_node(15), *(self._value_node() for _ in range(chance.randrange(5))))
+
+    def _value_node(self, operation: int | None = None) -> Any:
+        chance = self._chance
+        children = tuple(
+            ValueChild(
+                chance.randrange(5) if chance.random() < 0.9 else chance.choice([-1, 9, 2**40]),
+                chance.choice(["a", "b", "a", "b", 0, 1, None]),  # type: ignore[arg-type]
+                chance.choice([(), (), (1,), None]),  # type: ignore[arg-type]
+            )
+            for _ in range(chance.randrange(4))
+        )
+        node = ValueNode(
+            chance.randrange(18) if operation is None else operation,  # type: ignore[arg-type]
+            chance.choice([children, children, children, list(children)]),  # type: ignore[arg-type]
+            chance.choice([0, 1, 32, 64, 1000, -1, 2**62]),
+            chance.choice([{"a": b"1", 1: b""}, {"a": 1}, Rude(chance), None]),
+        )
+        return node if chance.random() < 0.95 else list(node)
+
+    def _record(self) -> Any:
+        chance = self._chance
+        parts: list[Any] = [1, None, 2**70, 1.5, "a", "\ud800", b"x", datetime.now(timezone.utc), [1], ["a"]]
+        record: dict[Any, Any] = {
+            key: chance.choice(parts) for key in chance.choice(["ab", "ba", "a", "abc"])
+        }
+        record["a" if chance.random() < 0.3 else "c"] = chance.choice([record, [record], {"a": record}])
+        return record
 
 
 def _classes(module: ModuleType) -> list[type]:

@@ -1,19 +1,27 @@
-"""The generated Avro encoder: for any schema and value the same bytes as fastavro, or fastavro's error."""
+"""The encoder of records in Avro: for any schema and value the same bytes as fastavro, or fastavro's error.
+
+Tests that only the compiled encoder can pass are skipped without it.
+"""
 
 from __future__ import annotations
 
 import datetime
 import io
 import json
+import sys
 import uuid
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer.kernel.avro_records import AvroRecordEncoder
+from kproducer.schema_registry import Schema
+from kproducer.schema_registry.avro import SETTINGS, AvroFormat
 from kproducer.schema_registry.avro_encoder import compile_encoder
 
 PREFIX = b"\x00\x00\x00\x00\x07"
@@ -21,7 +29,7 @@ UTC = datetime.timezone.utc
 
 
 class FastavroUsedError(Exception):
-    """The generated code declined the value."""
+    """The compiled encoder declined the value."""
 
 
 def by_fastavro(parsed: Any, value: Any, strict: bool = False) -> bytes:
@@ -30,7 +38,10 @@ def by_fastavro(parsed: Any, value: Any, strict: bool = False) -> bytes:
     return PREFIX + buffer.getvalue()
 
 
-def generated(schema: Any, strict: bool = False, refuse: bool = False) -> Any:
+def compiled(schema: Any, strict: bool = False, refuse: bool = False) -> Any:
+    """An encoder of values with this schema, and the parsed schema. ``refuse``: without fastavro."""
+    if refuse and AvroRecordEncoder is None:
+        pytest.skip("fastavro encodes all values without the native kernel")
     named: dict[str, Any] = {}
     parsed = parse_schema(schema, named)
 
@@ -51,10 +62,19 @@ def record(*types: Any, name: str = "Row") -> dict[str, Any]:
 
 
 NAMES = iter(range(10**9))
-aware = st.datetimes(
+ZONES = [
+    UTC,
+    datetime.timezone(datetime.timedelta(hours=5, minutes=30)),
+    datetime.timezone(datetime.timedelta(hours=-3, microseconds=1)),
+    ZoneInfo("UTC"),
+    ZoneInfo("Europe/Berlin"),
+    None,
+]
+aware = st.datetimes(timezones=st.sampled_from(ZONES[:-1])) | st.datetimes(
+    # fastavro takes those without a time zone for local times, which the C library converts.
     min_value=datetime.datetime(1900, 1, 1),
     max_value=datetime.datetime(2200, 1, 1),
-    timezones=st.sampled_from([UTC, datetime.timezone(datetime.timedelta(hours=5, minutes=30)), None]),
+    timezones=st.sampled_from(ZONES),
 )
 longs = st.integers(-(2**63), 2**63 - 1)
 PRIMITIVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
@@ -122,6 +142,13 @@ anything = st.recursive(
 )
 
 
+def dictionaries_in(value: Any) -> list[dict[str, Any]]:
+    """A dictionary or list, and all dictionaries in it: records and maps."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    found = [value] if isinstance(value, dict) else []
+    return found + [inner for part in parts for inner in dictionaries_in(part)]
+
+
 def outcome(encode: Any, value: Any) -> tuple[str, Any]:
     try:
         return "bytes", encode(value)
@@ -132,7 +159,7 @@ def outcome(encode: Any, value: Any) -> tuple[str, Any]:
 @given(st.data())
 def test_values_of_a_schema_have_fastavros_bytes(data):
     schema, values = data.draw(records())
-    encode, parsed = generated(schema)
+    encode, parsed = compiled(schema)
     value = data.draw(values)
     assert encode(value) == by_fastavro(parsed, value)
 
@@ -141,13 +168,14 @@ def test_values_of_a_schema_have_fastavros_bytes(data):
 def test_any_other_value_has_fastavros_bytes_or_error(data):
     schema, values = data.draw(records(depth=1))
     strict = data.draw(st.booleans())
-    encode, parsed = generated(schema, strict)
+    encode, parsed = compiled(schema, strict)
     value = data.draw(values)
-    for name in data.draw(st.lists(st.sampled_from([*value, "another"]), max_size=3)):
+    for part in data.draw(st.lists(st.sampled_from(dictionaries_in(value)), max_size=3)):
+        name = data.draw(st.sampled_from([*part, "another", "-type"]))
         if data.draw(st.booleans()):
-            value.pop(name, None)
+            part.pop(name, None)
         else:
-            value[name] = data.draw(anything)
+            part[name] = data.draw(anything)
     expected = outcome(lambda each: by_fastavro(parsed, each, strict), value)
     assert outcome(encode, value) == expected
 
@@ -190,7 +218,7 @@ USUAL = [
 
 @pytest.mark.parametrize(("kind", "value"), USUAL, ids=str)
 def test_usual_values_do_not_need_fastavro(kind, value):
-    encode, parsed = generated(record(kind), refuse=True)
+    encode, parsed = compiled(record(kind), refuse=True)
     assert encode({"f0": value}) == by_fastavro(parsed, {"f0": value})
 
 
@@ -212,7 +240,7 @@ def test_usual_values_do_not_need_fastavro(kind, value):
 )
 @pytest.mark.parametrize("is_nullable", [True, False], ids=["nullable", "required"])
 def test_logical_types_accept_what_fastavro_accepts(kind, value, is_nullable):
-    encode, parsed = generated(record(["null", kind] if is_nullable else kind))
+    encode, parsed = compiled(record(["null", kind] if is_nullable else kind))
     row = {"f0": value}
     assert outcome(encode, row) == outcome(lambda each: by_fastavro(parsed, each), row)
 
@@ -220,33 +248,230 @@ def test_logical_types_accept_what_fastavro_accepts(kind, value, is_nullable):
 def test_unknown_logical_types_are_left_to_fastavro():
     inner = record("long", name="Inner")
     schema = record(inner, {"type": "array", "items": "Inner", "logicalType": "unknown"})
-    encode, parsed = generated(schema)
+    encode, parsed = compiled(schema)
     value = {"f0": {"f0": 1}, "f1": [{"f0": 2}]}
     assert encode(value) == by_fastavro(parsed, value)
-    encode, parsed = generated(record({"type": "long", "logicalType": "unknown"}), refuse=True)
+    encode, parsed = compiled(record({"type": "long", "logicalType": "unknown"}), refuse=True)
     assert encode({"f0": 3}) == by_fastavro(parsed, {"f0": 3})
 
 
 def test_a_record_may_contain_itself():
     schema = record("long", ["null", "Row"])
-    encode, parsed = generated(schema, refuse=True)
+    encode, parsed = compiled(schema, refuse=True)
     value = {"f0": 1, "f1": {"f0": 2, "f1": {"f0": 3, "f1": None}}}
     assert encode(value) == by_fastavro(parsed, value)
 
 
-def test_a_value_that_contains_itself_is_an_error():
-    encode, _ = generated(record("long", ["null", "Row"]))
-    value: dict[str, Any] = {"f0": 1}
-    value["f1"] = value
+@pytest.mark.parametrize("extra", [{}, {"f0": 1.5}], ids=["usual", "declined"])
+@pytest.mark.parametrize(
+    ("kind", "wrap"),
+    [
+        (["null", "Row"], lambda value: value),
+        ({"type": "array", "items": "Row"}, lambda value: [value]),
+        ({"type": "map", "values": ["null", "Row"]}, lambda value: {"key": value}),
+        (["null", "Row", record("long", name="Other")], lambda value: value),
+        (["null", "Row"], lambda value: ("Row", value)),
+    ],
+    ids=["nullable", "array", "map", "union", "named branch"],
+)
+def test_a_value_that_contains_itself_is_an_error(kind, wrap, extra):
+    """fastavro alone would crash, so with and without the compiled encoder it does not get the value."""
+    schema = json.dumps(record("long", kind))
+    encode = AvroFormat("schema", schema, None, SETTINGS).encoder(Schema(schema), PREFIX)
+    value: dict[str, Any] = {"f0": 1, **extra}
+    value["f1"] = wrap(value)
     with pytest.raises(RecursionError):
         encode(value)
+
+
+def test_what_is_not_part_of_the_record_may_contain_it():
+    schema = json.dumps(record("long", ["null", "Row"], {"type": "map", "values": "Row"}))
+    encode = AvroFormat("schema", schema, None, SETTINGS).encoder(Schema(schema), PREFIX)
+    leaf: dict[str, Any] = {"f0": 1, "f1": None, "f2": {}}
+    value: dict[str, Any] = {"f0": 1, "f1": leaf, "f2": {"a": leaf, "b": leaf}}
+    leaf["parent"] = value
+    assert encode(value) == by_fastavro(parse_schema(json.loads(schema)), value)
+    value["f0"] = Exact(1)  # declined
+    assert encode(value) == by_fastavro(parse_schema(json.loads(schema)), value)
+
+
+def test_values_may_be_nested_deeply():
+    schema = json.dumps(record("long", ["null", "Row"]))
+    encode = AvroFormat("schema", schema, None, SETTINGS).encoder(Schema(schema), PREFIX)
+    value = None
+    for number in range(500):
+        value = {"f0": number, "f1": value}
+    assert encode(value) == by_fastavro(parse_schema(json.loads(schema)), value)
+
+
+class Exact(int):
+    """A subclass of a class that the encoder knows."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("long", 2**63),
+        ("int", 2**31),
+        ("long", Exact(1)),
+        ("long", True),
+        ("boolean", 1),
+        ("string", "\ud800"),
+        ("string", b"x"),
+        ("bytes", bytearray(b"x")),
+        ("float", 1e39),
+        ("double", 10**400),
+        ("null", 0),
+        ({"type": "fixed", "name": "X", "size": 2}, b"abc"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, []),
+        ({"type": "array", "items": "long"}, (1, 2)),
+        ({"type": "map", "values": "long"}, {1: 2}),
+        (["null", "string", "long"], 1.5),
+        (["string", "long"], None),
+        (["null", record("long", name="Inner")], {"f0": 1, "-type": "Inner"}),
+        ({"type": "long", "logicalType": "timestamp-millis"}, datetime.datetime(2026, 1, 1)),
+        ({"type": "int", "logicalType": "date"}, "2026-01-01"),
+        ({"type": "int", "logicalType": "time-millis"}, 1.75),
+    ],
+    ids=str,
+)
+def test_other_values_are_left_to_fastavro(kind, value):
+    encode, parsed = compiled(record(kind), refuse=True)
+    with pytest.raises(FastavroUsedError) as caught:
+        encode({"f0": value})
+    assert caught.value.__context__ is None
+    encode, parsed = compiled(record(kind))
+    assert outcome(encode, {"f0": value}) == outcome(lambda each: by_fastavro(parsed, each), {"f0": value})
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["strict", "lenient"])
+@pytest.mark.parametrize("value", [{"f0": 1}, {"f0": 1, "f1": None, "f2": 5}, {}], ids=str)
+def test_missing_and_unknown_fields(value, strict):
+    encode, parsed = compiled(record("long", ["null", "string"]), strict=strict)
+    expected = outcome(lambda each: by_fastavro(parsed, each, strict), value)
+    assert outcome(encode, value) == expected
+
+
+def test_missing_nullable_fields_are_null():
+    inner = record("long", ["null", "string"], name="Inner")
+    encode, parsed = compiled(record(["string", "null"], ["null", inner]), refuse=True)
+    for value in ({}, {"f1": {"f0": 1}}):
+        assert encode(value) == by_fastavro(parsed, value)
+
+
+def test_a_key_that_names_the_branch_counts_at_any_depth():
+    inner = record("long", name="Inner")
+    encode, parsed = compiled(record(["null", record(inner, name="Outer")]))
+    for name in ("Inner", "Outer"):
+        value = {"f0": {"f0": {"f0": 1, "-type": name}}}
+        assert outcome(encode, value) == outcome(lambda each: by_fastavro(parsed, each), value)
+
+
+class Sly(str):
+    """Equal to a symbol or to a field's name. ``deed`` runs when it is looked up."""
+
+    deed: Any = None
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+    def __eq__(self, other: object) -> bool:
+        if self.deed is not None:
+            self.deed()
+        return str.__eq__(self, other)
+
+
+def test_dictionaries_may_change_while_they_are_written():
+    symbols = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    row = record("string", symbols, {"type": "map", "values": "E"}, {"type": "array", "items": "E"})
+    encode, parsed = compiled(row, refuse=True)
+    for change in (dict.clear, lambda each: each.update(f1="B"), lambda each: each.pop("f0", None)):
+        for name in ("f1", "map", "array"):
+            sly = Sly("A")
+            value: dict[str, Any] = {
+                "".join(("f", "0")): "text" * 10,
+                "f1": "A",
+                "f2": {"".join(("k", "ey")): "A", "other": "B"},
+                "f3": ["A", "B"],
+            }
+            parts: list[Any] = [value, value["f2"], value["f3"]]
+            if name == "f1":
+                value["f1"] = sly
+            elif name == "map":
+                value["f2"]["key"] = sly
+            else:
+                value["f3"][0] = sly
+
+            def deed(parts: list[Any] = parts, change: Any = change) -> None:
+                whole, inner, items = parts
+                change(whole)
+                change(inner)
+                items.clear()
+
+            sly.deed = deed
+            kind, result = outcome(encode, value)
+            assert kind == "error" or schemaless_reader(io.BytesIO(result[5:]), parsed)
+
+
+def test_keys_with_code_of_their_own():
+    encode, parsed = compiled(record("long", "string"))
+    for key in ("f0", "f1"):
+        sly = Sly(key)
+        value: Any = {"f0": 1, "f1": "text"}
+        value = {sly if name == key else name: each for name, each in value.items()}
+        assert encode(value) == by_fastavro(parsed, value)
+        sly.deed = value.clear
+        assert outcome(encode, value)[0] == "error"
+
+
+def test_a_record_may_be_written_while_another_one_is():
+    symbols = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    encode, parsed = compiled(record("string", symbols, "string"), refuse=True)
+    inner, results = {"f0": "inner", "f1": "B", "f2": "x" * 100_000}, []
+    sly = Sly("A")
+    sly.deed = lambda: results.append(encode(inner))
+    outer = {"f0": "outer", "f1": sly, "f2": "end"}
+    assert encode(outer) == by_fastavro(parsed, {**outer, "f1": "A"})
+    assert results[0] == by_fastavro(parsed, inner)
+
+
+def test_an_interrupt_is_not_left_to_fastavro():
+    symbols = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    encode, _ = compiled(record(symbols), refuse=True)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    sly = Sly("A")
+    sly.deed = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        encode({"f0": sly})
 
 
 def test_missing_fields_get_their_defaults():
     schema = record("long", "string")
     schema["fields"][1]["default"] = "none"
-    encode, parsed = generated(schema, refuse=True)
+    encode, parsed = compiled(schema, refuse=True)
     assert encode({"f0": 1}) == by_fastavro(parsed, {"f0": 1})
+
+
+@pytest.mark.parametrize("is_declined", [True, False], ids=["declined", "written"])
+@pytest.mark.parametrize(("kind", "value"), USUAL, ids=str)
+def test_references_are_given_back(kind, value, is_declined):
+    class Unknown:
+        pass
+
+    schema = record(kind, "null")
+    encode, _ = compiled(schema, refuse=True)
+    row = {"f0": value, "f1": Unknown() if is_declined else None}
+    objects = [value, row, row["f1"], encode]
+    before = [sys.getrefcount(each) for each in objects]
+    for _ in range(100):
+        outcome(encode, row)
+    after = [sys.getrefcount(each) for each in objects]
+    # Other threads may use None, True and small numbers meanwhile.
+    assert all(new - old < 50 for old, new in zip(before, after, strict=True))
 
 
 def test_names_of_fields_are_data_and_not_code():
@@ -255,13 +480,13 @@ def test_names_of_fields_are_data_and_not_code():
         "name": "R",
         "fields": [{"name": "class", "type": "long"}, {"name": "__import__", "type": "string"}],
     }
-    encode, parsed = generated(schema, refuse=True)
+    encode, parsed = compiled(schema, refuse=True)
     value = {"class": 1, "__import__": "os"}
     assert schemaless_reader(io.BytesIO(encode(value)[5:]), parsed) == value
 
 
 def test_sizes_are_data_and_not_code():
-    encode, _ = generated(record({"type": "fixed", "name": "X", "size": "exit()"}), refuse=True)
+    encode, _ = compiled(record({"type": "fixed", "name": "X", "size": "exit()"}), refuse=True)
     with pytest.raises(FastavroUsedError):
         encode({"f0": b"x"})
 
@@ -270,5 +495,5 @@ def test_defaults_of_a_schema_are_data_and_not_code():
     text = "'); raise SystemExit #"
     schema = record("string")
     schema["fields"][0]["default"] = text
-    encode, parsed = generated(json.loads(json.dumps(schema)), refuse=True)
+    encode, parsed = compiled(json.loads(json.dumps(schema)), refuse=True)
     assert schemaless_reader(io.BytesIO(encode({})[5:]), parsed) == {"f0": text}
