@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from benchmarks.sessions import FLUSH_SECONDS, GATHERED_SENDS, Target, chunks
+from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
 from benchmarks.workload import LINGER_MS, Record
 from kproducer import AsyncKafkaProducer, KafkaProducer
 from kproducer.network import selector
@@ -149,6 +149,7 @@ class AsyncSubmitSession:
 
     def __init__(self, target: Target) -> None:
         self.topic = target.topic
+        self._gathered = target.gathered
         self._loop = asyncio.new_event_loop()
         self.producer = AsyncKafkaProducer(**_settings(target))
 
@@ -173,13 +174,13 @@ class AsyncSubmitSession:
 
 
 class AsyncSendsSession(AsyncSubmitSession):
-    """``AsyncKafkaProducer.send()``, as many at once as ``GATHERED_SENDS``."""
+    """``AsyncKafkaProducer.send()``, as many at once as ``Target.gathered``."""
 
     async def _send(self, records: list[Record]) -> int:
-        send, topic = self.producer.send, self.topic
+        send, topic, gathered = self.producer.send, self.topic, self._gathered
         acknowledged = 0
-        for start in range(0, len(records), GATHERED_SENDS):
-            some = records[start : start + GATHERED_SENDS]
+        for start in range(0, len(records), gathered):
+            some = records[start : start + gathered]
             results = await asyncio.gather(*[send(topic, value, key) for key, value in some])
             acknowledged += sum(result.offset >= 0 for result in results)
         return acknowledged

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from benchmarks.sessions import FLUSH_SECONDS, GATHERED_SENDS, Target, chunks
+from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
 from benchmarks.workload import LINGER_MS, Record
 
 _POLL_EVERY = 100
@@ -274,13 +274,13 @@ class AiokafkaSession:
 
 
 class AiokafkaSendsSession(AiokafkaSession):
-    """``send_and_wait()`` of aiokafka, as many at once as ``GATHERED_SENDS``."""
+    """``send_and_wait()`` of aiokafka, as many at once as ``Target.gathered``."""
 
     async def _send(self, records: list[Record]) -> int:
-        send, topic = self._producer.send_and_wait, self._target.topic
+        send, topic, gathered = self._producer.send_and_wait, self._target.topic, self._target.gathered
         acknowledged = 0
-        for start in range(0, len(records), GATHERED_SENDS):
-            some = records[start : start + GATHERED_SENDS]
+        for start in range(0, len(records), gathered):
+            some = records[start : start + gathered]
             results = await asyncio.gather(*[send(topic, value, key) for key, value in some])
             acknowledged += sum(result.offset >= 0 for result in results)
         return acknowledged

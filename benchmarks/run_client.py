@@ -78,6 +78,7 @@ def _measure_client(client: Client, task: dict[str, Any]) -> dict[str, Any]:
     count = fixed_count or workload.count
     if count is None:
         count = min(max(int(task["seconds"] / cost), FEWEST_RECORDS), MOST_RECORDS)
+        count += -count % client.gathered
     prepared = session.prepare(repeated(pool, count))
     gc.collect()
     memory_before = own_memory_bytes("VmRSS")

@@ -11,9 +11,6 @@ from benchmarks.workload import Record, Workload
 FLUSH_SECONDS = 120.0
 #: Records per call of the bulk methods.
 CHUNK_RECORDS = 10_000
-#: Concurrent sends of the sessions that gather them. With few, every client mostly waits for the linger time;
-#: with many, aiokafka's time per record grows with their number.
-GATHERED_SENDS = 1000
 
 
 @dataclass(frozen=True)
@@ -22,6 +19,7 @@ class Target:
 
     Attributes:
         security: the settings for a secured listener, with kproducer's names.
+        gathered: concurrent sends, for the sessions that gather them.
     """
 
     bootstrap_servers: str
@@ -29,6 +27,7 @@ class Target:
     workload: Workload
     is_mock: bool
     security: dict[str, str] = field(default_factory=dict)
+    gathered: int = 1
 
 
 class Session(Protocol):

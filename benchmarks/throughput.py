@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from benchmarks import java_client
-from benchmarks.clients import ADAPTERS, BY_NAME, CLIENTS_OF_GROUP, JAVA
+from benchmarks.clients import BY_NAME, CLIENTS_OF_GROUP, JAVA, ON_ONE_ROW
 from benchmarks.clusters import BenchCluster, record_count
-from benchmarks.workload import ADAPTERS_ROW, Workload
+from benchmarks.workload import ONE_ROW, Workload
 
 RUN_TIMEOUT_SECONDS = 120
 
@@ -103,16 +103,13 @@ def run_python(module: str, task: dict[str, Any], environment: Mapping[str, str]
 
 
 def clients_of_row(clients: list[str], group: str, workload: Workload, cluster: BenchCluster) -> list[str]:
-    """The clients of a row: the Java tool has no keys and does not work with the mock cluster.
-
-    Adapters cost the same per record on every row, so they are measured on one.
-    """
+    """The clients of a row: the Java tool has no keys and does not work with the mock cluster."""
     return [
         name
         for name in clients
         if name in CLIENTS_OF_GROUP.get(group, clients)
         and not (name == JAVA and (workload.has_keys or cluster.is_mock))
-        and not (name in ADAPTERS and workload != ADAPTERS_ROW)
+        and not (name in ON_ONE_ROW and workload != ONE_ROW)
     ]
 
 

@@ -121,8 +121,8 @@ _PARTITION_ROWS = (
     (MANY_PARTITIONS[0], 1_000, 1_000),
 )
 
-#: The row of the adapters.
-ADAPTERS_ROW = Workload(OWN_DEFAULTS, 100)
+#: The row of the clients that are measured on one row.
+ONE_ROW = Workload(OWN_DEFAULTS, 100)
 #: The groups of rows, in the order of the tables.
 GROUPS: dict[str, list[Workload]] = {
     "throughput": [Workload(OWN_DEFAULTS, **row) for row in _OWN_ROWS],

@@ -11,7 +11,7 @@ import asyncio
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from kproducer.errors import KafkaError, Outcome
@@ -70,23 +70,19 @@ class SendFuture(asyncio.Future[RecordMetadata]):
 
     Attributes:
         record: the record's own future, which works in every thread and loop; ``None``: not accepted (yet).
-        on_withdraw: called if it is cancelled before the record was accepted, or with an error to fail with.
     """
 
     # A dictionary per future would be one more object for the garbage collector to walk.
-    __slots__ = ("_steps", "on_withdraw", "record")
+    __slots__ = ("_steps", "record")
 
-    # Set by the one who makes it: ``record`` if the record was accepted, otherwise both.
+    # Set by the one who makes it.
     record: FutureRecordMetadata | None
-    on_withdraw: Callable[..., None] | None
     _steps: Generator[Any, None, RecordMetadata]
 
     def cancel(self, msg: Any = None) -> bool:
         """Stop waiting: a record that was not accepted yet is not sent. ``False``: it is done already."""
         if self.done():
             return False
-        if self.record is None and self.on_withdraw is not None:
-            self.on_withdraw()
         return super().cancel(CancelledSend(msg, self.record))
 
     def complete(self, record: FutureRecordMetadata) -> None:
@@ -205,18 +201,8 @@ class LoopWaiters:
         """A batch is done, or was split into others."""
         if self._last is result:
             self._last = None
-        waiters = self._by_result.pop(result, [])
-        if result.parts is not None:
-            for waiter in waiters:
-                if waiter.done():
-                    continue
-                if waiter.record is None:
-                    waiter.complete(None)  # type: ignore[arg-type]  # a _LastWaiter
-                else:
-                    self.add(waiter.record, waiter)
-            return
         is_busy = bool(self._finished)
-        self._finished.extend(waiters)
+        self._finished.extend(self._by_result.pop(result, ()))
         if not is_busy:
             self._complete_some()
 
@@ -225,9 +211,13 @@ class LoopWaiters:
         try:
             for _ in range(min(_WAITERS_PER_TURN, len(finished))):
                 waiter = finished[0]
+                record = waiter.record
                 if not waiter.done():
                     try:
-                        waiter.complete(waiter.record)  # type: ignore[arg-type]  # it has one since ``add``
+                        if record is not None and record._batch_result.parts is not None:
+                            self.add(record, waiter)  # to the waiters of its part of a split batch
+                        else:
+                            waiter.complete(record)  # type: ignore[arg-type]  # None: a _LastWaiter
                     except Exception as error:
                         if not waiter.done():
                             waiter.set_exception(error)

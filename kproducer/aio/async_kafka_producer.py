@@ -85,6 +85,8 @@ class AsyncKafkaProducer:
         self._try_send = producer._fast_send.try_send
         name = f"kproducer-call-{self.config.client_id}"
         self._calls = BackgroundCalls(name)
+        #: Those in which records wait to be accepted.
+        self._busy: set[WaitingRecords] = set()
         #: By event loop; those of closed loops are removed when another loop comes.
         self._by_loop: dict[asyncio.AbstractEventLoop, WaitingRecords] = {}
         #: That of the loop that called last.
@@ -128,14 +130,13 @@ class AsyncKafkaProducer:
         loop = asyncio.get_running_loop()
         if waiting is None or waiting.loop is not loop:
             waiting = self._waiting_of(loop)
-        future = SendFuture(loop=loop)
-        if self._tries_fast and not waiting.count:
+        if self._tries_fast and waiting not in self._busy:
             record = self._try_send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
             if record is not None:
+                future = SendFuture(loop=loop)
                 waiting.waiters.add(record, future)
                 return future
-        waiting.accept(future, (topic, value, key, headers, partition, timestamp_ms, on_delivery), True)
-        return future
+        return waiting.accept((topic, value, key, headers, partition, timestamp_ms, on_delivery), True)
 
     async def submit(
         self,
@@ -159,19 +160,18 @@ class AsyncKafkaProducer:
             InvalidArgumentError, SerializationError, RecordTooLargeError, MetadataTimeoutError,
                 BufferExhaustedError, BrokerError, ProducerClosedError: not sent, as ``KafkaProducer.send``.
             CancelledError: see ``send``. Cancelled while it waits, the record is not sent.
+            RuntimeError: it would have to wait, without a running event loop.
         """
-        waiting = self._latest
-        loop = asyncio.get_running_loop()
-        if waiting is None or waiting.loop is not loop:
-            waiting = self._waiting_of(loop)
-        if self._tries_fast and not waiting.count:
+        # Which loop runs is asked only if records wait: before Python 3.12, the answer takes a system call.
+        if self._tries_fast and not self._busy:
             record: FutureRecordMetadata | None = self._try_send(
                 topic, value, key, headers, partition, timestamp_ms, on_delivery
             )
             if record is not None:
                 return record
-        future: Any = SendFuture(loop=loop)
-        waiting.accept(future, (topic, value, key, headers, partition, timestamp_ms, on_delivery), False)
+        waiting = self._waiting_of(asyncio.get_running_loop())
+        arguments = topic, value, key, headers, partition, timestamp_ms, on_delivery
+        future: Any = waiting.accept(arguments, False)
         try:
             accepted: FutureRecordMetadata = await future
         except asyncio.CancelledError as error:
@@ -186,7 +186,9 @@ class AsyncKafkaProducer:
         waiting = self._by_loop.get(loop)
         if waiting is None:
             self._drop_closed_loops()
-            waiting = WaitingRecords(self._lifecycle, self._record_sender, waiters_of(loop), self._calls)
+            waiting = WaitingRecords(
+                self._lifecycle, self._record_sender, waiters_of(loop), self._calls, self._busy
+            )
             self._by_loop[loop] = waiting
         self._latest = waiting
         return waiting
@@ -204,8 +206,8 @@ class AsyncKafkaProducer:
         """Wait until the records that this loop has sent so far are accepted, or have failed."""
         self._drop_closed_loops()
         waiting = self._by_loop.get(asyncio.get_running_loop())
-        if waiting is not None and waiting.count:
-            await waiting.until_accepted()
+        if waiting is not None:
+            await waiting.settled()
 
     @keyword_hints
     async def send_many(
@@ -414,21 +416,21 @@ class AsyncKafkaProducer:
     async def abort_transaction(self, timeout: float | None = None) -> None:
         """See ``KafkaProducer.abort_transaction``. Records that wait to be accepted fail."""
         waiting = self._by_loop.get(asyncio.get_running_loop())
-        if waiting is not None:
-            waiting.refuse_all(
-                IllegalStateError("the transaction was aborted before the record was accepted")
-            )
+        error = IllegalStateError("the transaction was aborted before the record was accepted")
+        refused = None if waiting is None else waiting.refuse_all(error)
         try:
             await self._calls.run(self._producer.abort_transaction, timeout, always=True)
         finally:
             self._refuse_late()
+        if refused is not None:
+            await refused
 
     async def _until_none_waits(self) -> None:
         """``_until_accepted``, also for records that other tasks send meanwhile."""
         self._drop_closed_loops()
         waiting = self._by_loop.get(asyncio.get_running_loop())
-        while waiting is not None and await waiting.until_accepted():
-            pass
+        while waiting is not None and waiting.count:
+            await waiting.settled()
 
     def _refuse_late(self) -> None:
         """Fail the records, of all loops, that the transaction can no longer accept."""
@@ -504,6 +506,7 @@ class AsyncKafkaProducer:
             await self._calls.run(self._producer.close, timeout, waits=False, always=True)
         finally:
             # Now every record has an outcome; so that the futures of this loop have it, too:
+            await self._until_accepted()
             await waiters_of(asyncio.get_running_loop()).caught_up()
 
     @property

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import takewhile
+from itertools import islice, takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
@@ -55,72 +56,80 @@ _RECORDS_PER_TURN = 128
 Arguments = tuple[Any, Any, Any, Any, Any, Any, Any]
 
 
-class _Waiting:
-    """One record that was not accepted yet.
+class WaitingSend(SendFuture):
+    """The future of a record that is not accepted at once, and what sends the record later.
 
-    The garbage collector stops the loop to walk the objects of all records that wait, so a record has few.
+    The garbage collector stops the loop to walk the objects of all records that wait: a record has this one,
+    with few attributes, and its arguments.
 
     Attributes:
         owner: of this loop.
         number: grows with each send.
-        future: the caller's.
-        arguments: the caller's, for the first attempt; ``None`` once there is ``resume``.
+        arguments: the caller's, for the first attempt; ``None`` afterwards.
         awaits_delivery: it is completed when the record is delivered, and not when it is accepted.
-        resume: continues the send, with the topics that are held back; raises ``WouldWaitError``.
-        engine: that of the last attempt.
-        memory, grant, is_granted: what it needs, its place in the pool's queue, and whether to collect.
-        gate: where it waits for metadata, or for a serializer.
-        on_failure: what an attempt has left to do if the record is not sent.
-        on_settled: called when it waits no more.
-        was_tried: its interceptors have seen it, and the transaction was checked.
+        started_ms: when it began to wait (monotonic).
+        context: of the caller, if the send calls the application.
         transaction: the one that was open when it began to wait.
-        accepted: the record's own future, as soon as it was accepted.
+        gate: where it waits for metadata, or for a serializer.
+        attempt: what the attempts so far have left behind.
     """
 
     __slots__ = (
-        "accepted", "arguments", "awaits_delivery", "context", "engine", "future", "gate", "grant",
-        "is_granted", "is_kept", "memory", "number", "on_failure", "on_settled", "owner", "resume",
-        "started_ms", "transaction", "was_tried",
+        "arguments", "attempt", "awaits_delivery", "context", "gate", "number", "owner", "started_ms",
+        "transaction",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        owner: WaitingRecords,
-        number: int,
-        future: SendFuture,
-        arguments: Arguments,
-        awaits_delivery: bool,
-    ) -> None:
-        self.owner = owner
-        self.number = number
-        self.future = future
-        self.arguments: Arguments | None = arguments
-        self.awaits_delivery = awaits_delivery
-        self.resume: Callable[..., Any] | None = None
-        self.context: contextvars.Context | None = None
+    arguments: Arguments | None
+    attempt: _Attempt | None
+    awaits_delivery: bool
+    context: contextvars.Context | None
+    gate: _Gate | None
+    number: int
+    owner: WaitingRecords
+    started_ms: int
+    transaction: OpenTransaction | None
+
+    def cancel(self, msg: Any = None) -> bool:
+        """See ``SendFuture``."""
+        if not self.done():
+            self.owner._withdraw(self)
+        return super().cancel(msg)
+
+    def drop(self) -> None:
+        """It waits no more: the application may keep this future for long."""
+        self.arguments = self.context = self.transaction = self.attempt = None
+
+
+class _Attempt:
+    """What attempts to send a record have left behind.
+
+    Attributes:
+        engine: that of the last attempt.
+        resume: continues the send, with the topics that are held back; raises ``WouldWaitError``.
+        memory, grant, is_granted: what it needs, its place in the pool's queue, and whether to collect.
+        on_failure: what is left to do if the record is not sent.
+        was_tried: its interceptors have seen it, and the transaction was checked.
+        accepted: the record's own future, as soon as it was accepted.
+    """
+
+    __slots__ = ("accepted", "engine", "grant", "is_granted", "memory", "on_failure", "resume", "was_tried")
+
+    def __init__(self) -> None:
         self.engine: ProducerEngine | None = None
+        self.resume: Callable[..., Any] | None = None
         self.memory: MemoryNeededError | None = None
         self.grant: Grant | None = None
         self.is_granted = False
-        self.is_kept = False
-        self.gate: _Gate | None = None
         self.on_failure: Sequence[Callable[[BaseException], object]] = ()
-        self.on_settled: Sequence[Callable[[_Waiting], object]] = ()
         self.was_tried = False
-        self.started_ms = 0
-        self.transaction: OpenTransaction | None = None
         self.accepted: Sequence[FutureRecordMetadata] = ()
-
-    def __call__(self, error: KafkaError | None = None) -> None:
-        """Give the record up: see ``SendFuture.on_withdraw``."""
-        self.owner._withdraw(self, error)
 
 
 class _Gate:
     """The records that wait for one topic, or for one partition of it."""
 
     def __init__(self) -> None:
-        self.members: deque[_Waiting] = deque()
+        self.members: deque[WaitingSend] = deque()
 
     def opens(self) -> bool:
         """Whether there is no more to wait for, after something has changed. Raises why its records fail."""
@@ -196,269 +205,310 @@ class WaitingRecords:
         lifecycle, sender: of the producer.
         waiters: of the event loop.
         calls: makes calls on threads.
+        busy: has this object while records wait in it. Any thread may look.
 
     Attributes:
-        count: records that wait now. While it is 0, a record may be sent past this object.
         waiters: as given.
         look_ups: of ``AsyncKafkaProducer.partitions_for``, by topic.
     """
 
     def __init__(
-        self, lifecycle: EngineLifecycle, sender: RecordSender, waiters: LoopWaiters, calls: BackgroundCalls
+        self,
+        lifecycle: EngineLifecycle,
+        sender: RecordSender,
+        waiters: LoopWaiters,
+        calls: BackgroundCalls,
+        busy: set[WaitingRecords],
     ) -> None:
         self._lifecycle = lifecycle
         self._sender = sender
         self._calls = calls
+        self._busy = busy
         self.waiters = waiters
         self.loop = waiters.wakeup.loop
         self.look_ups: dict[str, asyncio.Task[list[PartitionInfo]]] = {}
-        self.count = 0
         self._send_count = 0
-        #: All that wait, in the order in which their time ends. ``_timer`` looks at the first one.
-        self._kept: OrderedDict[_Waiting, None] = OrderedDict()
+        #: All that wait, in the order in which their time ends. ``_timer`` looks at the first ones.
+        self._kept: dict[WaitingSend, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        #: May contain records whose future is done: they are skipped.
-        self._line: deque[_Waiting] = deque()
+        #: Like the members of a gate, it may contain records that wait no more: they are skipped.
+        self._line: deque[WaitingSend] = deque()
         self._gates: dict[object, _Gate] = {}
+        #: For each future of ``settled``, the records that it still waits for.
+        self._awaited: dict[asyncio.Future[None], set[WaitingSend]] = {}
         self._is_pumping = False
         #: Whether ``_pump`` is scheduled.
         self._will_pump = False
         self._engine_listened_to: ProducerEngine | None = None
 
-    def accept(self, future: SendFuture, arguments: Arguments, awaits_delivery: bool) -> None:
-        """Accept a record now, or as soon as that is possible. Errors are those of ``future``."""
+    @property
+    def count(self) -> int:
+        """How many records wait. While it is 0, a record may be sent past this object."""
+        return len(self._kept)
+
+    def accept(self, arguments: Arguments, awaits_delivery: bool) -> WaitingSend:
+        """Accept a record now, or as soon as that is possible. Errors are those of the future."""
         self._send_count += 1
-        future.record = future.on_withdraw = None
-        waiting = _Waiting(self, self._send_count, future, arguments, awaits_delivery)
+        waiting = WaitingSend(loop=self.loop)
+        waiting.record = waiting.attempt = waiting.context = waiting.gate = waiting.transaction = None
+        waiting.owner = self
+        waiting.number = self._send_count
+        waiting.arguments = arguments
+        waiting.awaits_delivery = awaits_delivery
+        waiting.started_ms = 0
+        gate = self._gate_of(arguments[0])
+        if gate is not None:
+            self._keep_at(gate, waiting)
+            return waiting
         if not self._line and self._try(waiting):
-            return
-        waiting.started_ms = waiting.started_ms or self._lifecycle.clock.monotonic_ms()
+            return waiting
         self._keep(waiting)
         self._line.append(waiting)
         self._pump()
+        return waiting
 
-    def futures(self) -> list[SendFuture]:
-        """The futures of the records that wait."""
-        return [each.future for each in self._all() if not each.future.done()]
+    def settled(self) -> asyncio.Future[None]:
+        """Done as soon as every record that waits now is accepted or has failed."""
+        all_settled: asyncio.Future[None] = self.loop.create_future()
+        if self._kept:
+            self._awaited[all_settled] = set(self._kept)
+        else:
+            all_settled.set_result(None)
+        return all_settled
 
-    def _all(self) -> list[_Waiting]:
-        return list(self._kept)
-
-    async def until_accepted(self) -> bool:
-        """Wait until every record that waits now is accepted or has failed. ``False``: none has waited."""
-        left = {each for each in self._all() if not each.future.done()}
-        if not left:
-            return False
-        all_settled = self.loop.create_future()
-
-        def settled(waiting: _Waiting) -> None:
-            left.discard(waiting)
-            if not left and not all_settled.done():
-                all_settled.set_result(None)
-
-        for waiting in list(left):
-            waiting.on_settled = (*waiting.on_settled, settled)
-        await all_settled
-        return True
-
-    def refuse_all(self, error: KafkaError) -> None:
-        """Fail every record that waits."""
-        for future in self.futures():
-            if future.on_withdraw is not None:
-                future.on_withdraw(error.copy().with_outcome(Outcome.NOT_SENT))
+    def refuse_all(self, error: KafkaError) -> asyncio.Future[None]:
+        """Fail every record that waits now, some in each turn of the loop. Returns ``settled()``."""
+        all_settled = self.settled()
+        self._fail_all(self._kept, lambda _: error.copy().with_outcome(Outcome.NOT_SENT))
+        return all_settled
 
     def refuse_late(self) -> None:
-        """Fail every record that waits and that its transaction can no longer accept."""
-        for waiting in self._all():
-            engine = waiting.engine or self._lifecycle.last_engine
-            if engine is None or engine.transaction_lifecycle is None or waiting.future.done():
-                continue
+        """As ``refuse_all``, but only those that their transaction can no longer accept."""
+        self._fail_all(self._kept, self._lateness)
+
+    def _lateness(self, waiting: WaitingSend) -> KafkaError | None:
+        engine = self._engine_of(waiting)
+        if engine is not None and engine.transaction_lifecycle is not None:
             try:
                 self._check_transaction(waiting, engine.transaction_lifecycle)
             except KafkaError as error:
-                self._fail(waiting, error)
-        self._pump_soon()
+                return error
+        return None
 
     def abandon(self) -> None:
         """The loop was closed: return what is reserved for it. On any thread."""
-        for waiting in self._all():
+        for waiting in list(self._kept):
             self._release(waiting)
-            if not waiting.future.done():
+            if not waiting.done():
                 lost = ProducerClosedError("the event loop was closed before the record was accepted")
                 self._note_failure(waiting, lost.with_outcome(Outcome.NOT_SENT))
-        self.count = 0
         self._kept.clear()
+        self._busy.discard(self)
         self._line.clear()
         self._gates.clear()
         self._listen_to(None)
 
     # -- one record ------------------------------------------------------------------------------------
 
-    def _keep(self, waiting: _Waiting) -> None:
+    def _keep(self, waiting: WaitingSend) -> None:
         """The record begins to wait."""
-        if waiting.is_kept:
+        if waiting in self._kept:
             return
+        waiting.started_ms = waiting.started_ms or self._lifecycle.clock.monotonic_ms()
         if self._sender.runs_application_code:
             waiting.context = contextvars.copy_context()
-        engine = waiting.engine or self._lifecycle.last_engine
+        engine = self._engine_of(waiting)
         if engine is not None and engine.transaction_lifecycle is not None:
             waiting.transaction = engine.transaction_lifecycle.transaction
         self._kept[waiting] = None
+        self._busy.add(self)
         if self._timer is None:
             self._set_timer()
-        waiting.future.on_withdraw = waiting
-        waiting.is_kept = True
-        self.count += 1
 
-    def _forget(self, waiting: _Waiting) -> None:
+    def _forget(self, waiting: WaitingSend) -> None:
         """The record waits no more. An interrupted call may be repeated."""
         gate = waiting.gate
-        if waiting.is_kept:
-            self._kept.pop(waiting, None)
-            waiting.future.on_withdraw = None
+        if waiting in self._kept:
             self._release(waiting)
-            waiting.is_kept = False
-            self.count -= 1
+            self._kept.pop(waiting, None)
         if gate is not None:
             waiting.gate = None
-            while gate.members and gate.members[0].future.done():
+            while gate.members and gate.members[0] not in self._kept:
                 gate.members.popleft()
-        if not self.count:
+        if not self._kept:
+            self._busy.discard(self)
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
             self._line.clear()
             self._gates.clear()
             self._listen_to(None)
-        for settled in waiting.on_settled:
-            settled(waiting)
+        for all_settled in list(self._awaited):
+            awaited = self._awaited[all_settled]
+            awaited.discard(waiting)
+            if not awaited:
+                if not all_settled.done():
+                    all_settled.set_result(None)
+                del self._awaited[all_settled]
 
-    def _release(self, waiting: _Waiting) -> None:
-        if waiting.grant is not None and waiting.engine is not None:
-            waiting.engine.pool.withdraw(waiting.grant)
-        waiting.grant = None
+    def _engine_of(self, waiting: WaitingSend) -> ProducerEngine | None:
+        engine = None if waiting.attempt is None else waiting.attempt.engine
+        return engine or self._lifecycle.last_engine
 
-    def _try(self, waiting: _Waiting) -> bool:
+    def _release(self, waiting: WaitingSend) -> None:
+        attempt = waiting.attempt
+        if attempt is not None:
+            if attempt.grant is not None and attempt.engine is not None:
+                attempt.engine.pool.withdraw(attempt.grant)
+            attempt.grant = None
+
+    def _try(self, waiting: WaitingSend) -> bool:
         """Try to accept the record. ``False``: it needs memory, and has to be the head of the line."""
+        attempt = waiting.attempt
+        if attempt is None:
+            attempt = waiting.attempt = _Attempt()
         try:
-            if not waiting.accepted:
-                self._attempt(waiting)
+            if not attempt.accepted:
+                self._attempt(waiting, attempt)
         except TopicNeededError as needed:
-            self._note(waiting, needed)
-            waiting.resume, waiting.arguments = needed.resume, None
-            self._wait_for_topic(waiting, needed)
+            self._note(waiting, attempt, needed)
+            attempt.resume, waiting.arguments = needed.resume, None
+            self._wait_for_topic(waiting, attempt.engine, needed)
         except PreparationNeededError as needed:
-            self._note(waiting, needed)
-            waiting.resume, waiting.arguments = needed.resume, None
-            self._wait_for_serializer(waiting, needed)
+            self._note(waiting, attempt, needed)
+            attempt.resume, waiting.arguments = needed.resume, None
+            self._wait_for_serializer(waiting, attempt.engine, needed)
         except MemoryNeededError as needed:
-            self._note(waiting, needed)
-            waiting.memory = needed
+            self._note(waiting, attempt, needed)
+            attempt.memory = needed
             return False
         except (KeyboardInterrupt, SystemExit) as error:
-            if not waiting.accepted:
+            if not attempt.accepted:
                 self._fail(waiting, error)
             raise
         except BaseException as error:
             self._fail(waiting, error)
         else:
             try:
-                self._accepted(waiting, waiting.accepted[0])
+                self._accepted(waiting, attempt.accepted[0])
             except (KeyboardInterrupt, SystemExit):
-                self._accepted(waiting, waiting.accepted[0])  # what is left of it
+                self._accepted(waiting, attempt.accepted[0])  # what is left of it
                 raise
         return True
 
-    def _attempt(self, waiting: _Waiting) -> None:
+    def _attempt(self, waiting: WaitingSend, attempt: _Attempt) -> None:
         """Accept the record, or raise.
 
         ``+=`` and ``map`` do their calls in one step of the interpreter: an interrupt cannot come between the
         acceptance and its note in ``accepted``, after which the record is not sent again.
         """
-        engine = waiting.engine = self._lifecycle.running_engine()
-        if waiting.is_kept and engine.transaction_lifecycle is not None:
+        engine = attempt.engine = self._lifecycle.running_engine()
+        if waiting in self._kept and engine.transaction_lifecycle is not None:
             self._check_transaction(waiting, engine.transaction_lifecycle)
         accepted: list[FutureRecordMetadata] = []
-        waiting.accepted = accepted
-        if waiting.memory is not None and waiting.grant is not None:
+        attempt.accepted = accepted
+        if attempt.memory is not None and attempt.grant is not None:
             resumed: list[tuple[FutureRecordMetadata, bool]] = []
-            buffer = map(engine.pool.collect, (waiting.grant,))
-            resumed += map(engine.accumulator.resume, (waiting.memory,), buffer)
+            buffer = map(engine.pool.collect, (attempt.grant,))
+            resumed += map(engine.accumulator.resume, (attempt.memory,), buffer)
             accepted += resumed[0][:1]
             if resumed[0][1]:
                 engine.sender.wakeup()
             return
-        attempt = waiting.resume
-        if attempt is None:
+        send = attempt.resume
+        if send is None:
             assert waiting.arguments is not None
-            attempt = partial(self._sender.send, *waiting.arguments, False, False, None, False)
+            send = partial(self._sender.send, *waiting.arguments, False, False, None, False)
         if waiting.context is not None:
-            accepted += map(waiting.context.run, (attempt,), (self._gates,))
+            accepted += map(waiting.context.run, (send,), (self._gates,))
         else:
-            accepted += map(attempt, (self._gates,))
+            accepted += map(send, (self._gates,))
 
-    def _check_transaction(self, waiting: _Waiting, lifecycle: TransactionLifecycle) -> None:
+    def _check_transaction(self, waiting: WaitingSend, lifecycle: TransactionLifecycle) -> None:
         """A record that has waited belongs to the transaction in which it was sent, or to none."""
-        if waiting.was_tried or waiting.transaction is not None:
+        was_tried = waiting.attempt is not None and waiting.attempt.was_tried
+        if was_tried or waiting.transaction is not None:
             lifecycle.check_send(waiting.transaction)
 
-    def _note(self, waiting: _Waiting, needed: WouldWaitError) -> None:
-        waiting.was_tried = True
-        waiting.accepted = ()
+    def _note(self, waiting: WaitingSend, attempt: _Attempt, needed: WouldWaitError) -> None:
+        attempt.was_tried = True
+        attempt.accepted = ()
+        attempt.on_failure = (*attempt.on_failure, *needed.on_failure)
         waiting.started_ms = waiting.started_ms or self._lifecycle.clock.monotonic_ms()
-        waiting.on_failure = (*waiting.on_failure, *needed.on_failure)
 
-    def _accepted(self, waiting: _Waiting, record: FutureRecordMetadata) -> None:
+    def _accepted(self, waiting: WaitingSend, record: FutureRecordMetadata) -> None:
         """Tell the caller. An interrupted call may be repeated."""
-        future = waiting.future
         self._forget(waiting)
-        if future.done():
+        if waiting.done():
             # Cancelled by an interceptor or serializer of its own.
-            future.record = record
+            waiting.record = record
         elif waiting.awaits_delivery:
-            self.waiters.add(record, future)
+            self.waiters.add(record, waiting)
         else:
-            future.record = record
+            waiting.record = record
             # submit() returns the record's future, which has another type than the result of send().
-            future.set_result(record)  # type: ignore[arg-type]
+            waiting.set_result(record)  # type: ignore[arg-type]
+        waiting.drop()
 
-    def _fail(self, waiting: _Waiting, error: BaseException) -> None:
+    def _fail(self, waiting: WaitingSend, error: BaseException) -> None:
         """The record is not sent, unless an interrupt came just after its acceptance."""
-        if waiting.accepted:
-            self._accepted(waiting, waiting.accepted[0])
+        if waiting.attempt is not None and waiting.attempt.accepted:
+            self._accepted(waiting, waiting.attempt.accepted[0])
             return
-        future = waiting.future
-        waits = waiting.is_kept
         if isinstance(error, KafkaError) and error.outcome is None:
             error.outcome = Outcome.NOT_SENT
-        if not future.done():
-            future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
-        self._forget(waiting)
-        if waits or waiting.was_tried:
-            self._note_failure(waiting, error)
+        if not waiting.done():
+            waiting.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+        self._give_up(waiting, error)
 
-    def _note_failure(self, waiting: _Waiting, error: BaseException) -> None:
+    def _give_up(self, waiting: WaitingSend, error: BaseException) -> None:
+        was_kept = waiting in self._kept
+        self._forget(waiting)
+        if was_kept or (waiting.attempt is not None and waiting.attempt.was_tried):
+            self._note_failure(waiting, error)
+        waiting.drop()
+
+    def _note_failure(self, waiting: WaitingSend, error: BaseException) -> None:
         """A transaction must not be committed without the record, unless it has ended already."""
-        on_failure, waiting.on_failure = waiting.on_failure, ()
-        if not waiting.was_tried:
-            on_failure = [partial(self._sender.note_refusal, transaction=waiting.transaction)]
-        for note in on_failure:
+        attempt = waiting.attempt
+        notes: Sequence[Callable[[BaseException], object]]
+        if attempt is not None and attempt.was_tried:
+            notes, attempt.on_failure = attempt.on_failure, ()
+        else:
+            notes = [partial(self._sender.note_refusal, transaction=waiting.transaction)]
+        for note in notes:
             note(error)
 
-    def _withdraw(self, waiting: _Waiting, error: KafkaError | None = None) -> None:
-        """The record is given up, with an error or because its future is cancelled."""
-        if waiting.accepted:
-            self._accepted(waiting, waiting.accepted[0])
-        elif error is None:
-            was_cancelled = KafkaError("the send was cancelled before the record was accepted")
-            waiting.future.on_withdraw = None
-            waiting.future = SendFuture(loop=self.loop)
-            waiting.future.record = waiting.future.on_withdraw = None
-            self._fail(waiting, was_cancelled.with_outcome(Outcome.NOT_SENT))
-            waiting.future.exception()  # so that asyncio does not report it as never retrieved
+    def _withdraw(self, waiting: WaitingSend) -> None:
+        """Its future is being cancelled."""
+        if waiting not in self._kept:
+            return
+        if waiting.attempt is not None and waiting.attempt.accepted:
+            self._accepted(waiting, waiting.attempt.accepted[0])
         else:
-            self._fail(waiting, error)
+            was_cancelled = KafkaError("the send was cancelled before the record was accepted")
+            self._give_up(waiting, was_cancelled.with_outcome(Outcome.NOT_SENT))
         self._pump_soon()
+
+    def _fail_all(
+        self, records: Iterable[WaitingSend], error_of: Callable[[WaitingSend], BaseException | None]
+    ) -> None:
+        """Fail those of the records that still wait and have an error, some in each turn."""
+        self._fail_some(deque(records), error_of)
+
+    def _fail_some(
+        self, records: deque[WaitingSend], error_of: Callable[[WaitingSend], BaseException | None]
+    ) -> None:
+        try:
+            for _ in range(min(_RECORDS_PER_TURN, len(records))):
+                waiting = records.popleft()
+                error = error_of(waiting) if waiting in self._kept else None
+                if error is not None:
+                    self._fail(waiting, error)
+        finally:
+            if records:
+                self.loop.call_soon(self._fail_some, records, error_of)
+            self._pump_soon()
 
     def _set_timer(self) -> None:
         """Look again when the time of the first one is over."""
@@ -467,42 +517,43 @@ class WaitingRecords:
         # At least a little later: one whose memory has come in the last moment may still be there.
         self._timer = self.loop.call_later(max(left_ms, 1) / 1000, self._expire_some)
 
-    def _end_ms(self, waiting: _Waiting) -> int:
+    def _end_ms(self, waiting: WaitingSend) -> int:
         return waiting.started_ms + self._lifecycle.config.max_block_ms
 
     def _expire_some(self) -> None:
         self._timer = None
         now_ms = self._lifecycle.clock.monotonic_ms()
+        over = takewhile(lambda each: self._end_ms(each) <= now_ms, self._kept)
         try:
-            for waiting in list(takewhile(lambda each: self._end_ms(each) <= now_ms, self._kept)):
-                if waiting.is_kept:
+            for waiting in list(islice(over, _RECORDS_PER_TURN)):
+                if waiting in self._kept:
                     self._expire(waiting)
         finally:
             if self._kept and self._timer is None:
                 self._set_timer()
 
-    def _expire(self, waiting: _Waiting) -> None:
+    def _expire(self, waiting: WaitingSend) -> None:
         """``max_block_ms`` has passed."""
-        engine = waiting.engine or self._lifecycle.last_engine
-        gate = waiting.gate
+        attempt = waiting.attempt or _Attempt()
         error: BaseException
-        if waiting.grant is not None and waiting.grant.is_complete:
-            self._granted(waiting)  # in the last moment
+        if attempt.grant is not None and attempt.grant.is_complete:
+            self._granted(attempt)  # in the last moment
             return
-        if gate is not None:
-            error = gate.timeout_error()
-        elif waiting.grant is not None and engine is not None:
-            grant, waiting.grant = waiting.grant, None
+        if waiting.gate is not None:
+            error = waiting.gate.timeout_error()
+        elif attempt.grant is not None and attempt.engine is not None:
+            grant, attempt.grant = attempt.grant, None
             try:
-                engine.pool.withdraw_expired(grant)
+                attempt.engine.pool.withdraw_expired(grant)
             except KafkaError as exhausted:
                 error = exhausted
         else:
-            error = self._exhausted(waiting, engine)
+            error = self._exhausted(waiting)
         self._fail(waiting, error)
         self._pump_soon()
 
-    def _exhausted(self, waiting: _Waiting, engine: ProducerEngine | None) -> KafkaError:
+    def _exhausted(self, waiting: WaitingSend) -> KafkaError:
+        engine = self._engine_of(waiting)
         waited_ms = self._lifecycle.clock.monotonic_ms() - waiting.started_ms
         if engine is None:
             return MetadataTimeoutError(f"the record was not accepted within {waited_ms} ms")
@@ -532,14 +583,20 @@ class WaitingRecords:
         line = self._line
         try:
             for _ in range(_RECORDS_PER_TURN):
-                while line and line[0].future.done():
+                while line and line[0] not in self._kept:
                     line.popleft()
                 if not line:
                     return
                 head = line[0]
-                if head.grant is not None and not head.is_granted:
+                attempt = head.attempt
+                if attempt is not None and attempt.grant is not None and not attempt.is_granted:
                     return
-                needs_memory = head.memory is not None and head.grant is None and not head.accepted
+                needs_memory = (
+                    attempt is not None
+                    and attempt.memory is not None
+                    and attempt.grant is None
+                    and not attempt.accepted
+                )
                 if (needs_memory or not self._try(head)) and not self._request_memory(head):
                     return
                 if line and line[0] is head:
@@ -551,29 +608,48 @@ class WaitingRecords:
             self._is_pumping = False
         self._pump_soon()
 
-    def _request_memory(self, head: _Waiting) -> bool:
+    def _request_memory(self, head: WaitingSend) -> bool:
         """Take a place in the pool's queue. ``True``: that failed, and so has the record."""
-        engine, memory = head.engine, head.memory
-        assert engine is not None
-        assert memory is not None
-        head.is_granted = False
+        attempt = head.attempt
+        assert attempt is not None
+        assert attempt.engine is not None
+        assert attempt.memory is not None
+        attempt.is_granted = False
+        granted = partial(self._granted, attempt)
         try:
-            head.grant = engine.pool.request(
-                memory.size_bytes, lambda: self.waiters.wakeup.post(partial(self._granted, head))
+            attempt.grant = attempt.engine.pool.request(
+                attempt.memory.size_bytes, lambda: self.waiters.wakeup.post(granted)
             )
         except KafkaError as error:
             self._fail(head, error)
             return True
         return False
 
-    def _granted(self, waiting: _Waiting) -> None:
-        waiting.is_granted = True
+    def _granted(self, attempt: _Attempt) -> None:
+        attempt.is_granted = True
         self._pump()
 
     # -- gates -----------------------------------------------------------------------------------------
 
-    def _wait_for_topic(self, waiting: _Waiting, needed: TopicNeededError) -> None:
-        engine, topic = waiting.engine, needed.topic
+    def _gate_of(self, topic: Any) -> _Gate | None:
+        """Where a record for the topic would have to wait, if no attempt has to find that out.
+
+        With an attempt, it would have four more objects. It is necessary if the application's code is to see
+        the record now, or the transaction.
+        """
+        engine = self._lifecycle.last_engine
+        if (
+            topic.__class__ is not str
+            or self._sender.runs_application_code
+            or (engine is not None and engine.transaction_lifecycle is not None)
+        ):
+            return None
+        return self._gates.get(topic)
+
+    def _wait_for_topic(
+        self, waiting: WaitingSend, engine: ProducerEngine | None, needed: TopicNeededError
+    ) -> None:
+        topic = needed.topic
         assert engine is not None
         try:
             key: object = topic
@@ -597,11 +673,13 @@ class WaitingRecords:
         if gate.members[0] is waiting:
             self.waiters.wakeup.post(self._metadata_changed)
 
-    def _wait_for_serializer(self, waiting: _Waiting, needed: PreparationNeededError) -> None:
+    def _wait_for_serializer(
+        self, waiting: WaitingSend, engine: ProducerEngine | None, needed: PreparationNeededError
+    ) -> None:
         """A thread prepares the serializers. If its result is no longer wanted, it stays with them."""
         topic = needed.topic
         gate = self._gates[topic] = _SerializerGate(self._lifecycle, topic)
-        self._listen_to(waiting.engine)  # for the close
+        self._listen_to(engine)  # for the close
         self._keep_at(gate, waiting)
         assert waiting.context is not None
         run = waiting.context.copy().run
@@ -619,7 +697,7 @@ class WaitingRecords:
         except BaseException as error:  # no thread can be started
             self._close_gate(topic, gate, error)
 
-    def _keep_at(self, gate: _Gate, waiting: _Waiting) -> None:
+    def _keep_at(self, gate: _Gate, waiting: WaitingSend) -> None:
         gate.members.append(waiting)
         waiting.gate = gate
         self._keep(waiting)
@@ -627,8 +705,7 @@ class WaitingRecords:
     def _prepared(self, topic: str, gate: _SerializerGate, error: BaseException | None) -> None:
         gate.is_prepared, gate.error = True, error
         if self._gates.get(topic) is gate:
-            self._look_at(topic, gate)
-            self._pump()
+            self._look_at({topic: gate})
 
     def _listen_to(self, engine: ProducerEngine | None) -> None:
         before, self._engine_listened_to = self._engine_listened_to, engine
@@ -644,33 +721,36 @@ class WaitingRecords:
         self.waiters.wakeup.post(self._metadata_changed)
 
     def _metadata_changed(self) -> None:
-        for key, gate in list(self._gates.items()):
-            self._look_at(key, gate)
+        self._look_at(dict(self._gates))
+
+    def _look_at(self, gates: Mapping[object, _Gate]) -> None:
+        """Let the records of these gates go on, or fail, if it is time."""
+        released: list[WaitingSend] = []
+        for key, gate in gates.items():
+            try:
+                if not gate.opens():
+                    continue
+            except BaseException as error:
+                self._close_gate(key, gate, error)
+                continue
+            self._gates.pop(key, None)
+            released += gate.members
+        if released:
+            self._put_in_line(released)
         self._pump()
 
-    def _look_at(self, key: object, gate: _Gate) -> None:
-        """Let the records of a gate go on, or fail, if it is time."""
-        try:
-            if not gate.opens():
-                return
-        except BaseException as error:
-            self._close_gate(key, gate, error)
-            return
-        self._gates.pop(key, None)
-        self._put_in_line([each for each in gate.members if not each.future.done()])
-
-    def _put_in_line(self, released: list[_Waiting]) -> None:
+    def _put_in_line(self, released: list[WaitingSend]) -> None:
         """In the order of the sends, but not in front of a head that has asked for memory."""
         for waiting in released:
             waiting.gate = None
         line = self._line
-        head = [line.popleft()] if line and line[0].memory is not None else []
-        in_order = sorted([*line, *released], key=lambda each: each.number)
+        first = line[0].attempt if line else None
+        head = [line.popleft()] if first is not None and first.memory is not None else []
+        # Two or more runs in order: sorted() merges them, which takes microseconds per thousand records.
+        in_order = sorted([*line, *released], key=attrgetter("number"))
         line.clear()
         line.extend(head + in_order)
 
     def _close_gate(self, key: object, gate: _Gate, error: BaseException) -> None:
         self._gates.pop(key, None)
-        for waiting in list(gate.members):
-            if not waiting.future.done():
-                self._fail(waiting, error.copy() if isinstance(error, KafkaError) else error)
+        self._fail_all(gate.members, lambda _: error.copy() if isinstance(error, KafkaError) else error)
