@@ -349,9 +349,10 @@ def run_format(
             write_format(frame, sink, cluster.bootstrap_servers, topic, workload.format, registry.url)
 
     for sink in sinks:
-        create_topic(cluster.bootstrap_servers, f"warm-up-{sink}", PARTITIONS)
-        write_to(sink, f"warm-up-{sink}")
-        delete_topic(cluster.bootstrap_servers, f"warm-up-{sink}")
+        topic = f"warm-up-{sink}-{workload.format}-{workload.fields}"
+        create_topic(cluster.bootstrap_servers, topic, PARTITIONS)
+        write_to(sink, topic)
+        delete_topic(cluster.bootstrap_servers, topic)
     results = run_rounds(cluster, workload.label, workload.rows, sinks, rounds, write_to)
     frame.unpersist()
     return results
