@@ -6,6 +6,7 @@ Source: Avro specification 1.12; Confluent Schema Registry, "Wire format".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -14,11 +15,13 @@ from kproducer.bulk.column_format import ColumnsToEncode, CompiledColumns
 from kproducer.columnar.avro_plan import AvroCompiler
 from kproducer.columnar.avro_schema import schema_of_fields
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
+from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import ConfigError
-from kproducer.kernel.encoder_plan import EncoderPlan, Format
+from kproducer.kernel.encoder_plan import Format, PlanNode
 from kproducer.schema_registry.avro import SETTINGS, AvroFormat
 from kproducer.schema_registry.client import SchemaRegistryClient
+from kproducer.schema_registry.registry_serializer import FoundSchema
 from kproducer.schema_registry.schemas import Schema
 
 
@@ -54,8 +57,7 @@ class Avro:
         except ImportError as error:
             raise ConfigError("Avro needs the package fastavro: pip install 'kproducer[avro]'") from error
         self._columns = checked_columns("Avro", columns)
-        self._name = name
-        self._source = SchemaSource(
+        source = SchemaSource(
             "Avro",
             schema,
             registry,
@@ -63,15 +65,16 @@ class Avro:
             SETTINGS,
             lambda given, conf: AvroFormat("Avro: schema", given, registry, conf),
         )
+        self._plans = FormatPlans(self._columns, source, AvroRoot.of, partial(schema_of_fields, name=name))
 
     def __repr__(self) -> str:
         return f"Avro({self._columns!r})"
 
     def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
         """See ``ColumnFormat``."""
-        return self.resolve(wanted).compile_columns(wanted)
+        return self._plans.compile_columns(wanted)
 
-    def resolve(self, wanted: ColumnsToEncode) -> AvroColumns:
+    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns[AvroRoot]:
         """The same format with the schema of one topic, which needs no registry. May block. Picklable.
 
         Raises:
@@ -79,47 +82,46 @@ class Avro:
             SerializationError: there is no schema, or it is not valid or has rules.
             SchemaRegistryError: the registry refused the schema, or is not reachable.
         """
-        derived = None
-        if self._source.derives:
-            derived = schema_of_fields(ChosenColumns.of(self._columns, wanted), self._name)
-        schema_format, found = self._source.find(wanted, derived)
-        if found is None:
-            assert schema_format.schema is not None
-            return AvroColumns(self._columns, *schema_format.parsed(schema_format.schema))
-        return AvroColumns(self._columns, *schema_format.parsed(found.schema), found.prefix, found.header)
+        return self._plans.resolve(wanted)
 
 
 @attrs.frozen
-class AvroColumns:
-    """A ``ColumnFormat`` with a known schema. Picklable.
+class AvroRoot:
+    """A ``RootMaker`` for one schema.
 
     Attributes:
-        columns: see ``Avro``.
         schema, named_schemas: as ``AvroFormat.parsed`` returns them.
-        prefix, header: what names the schema in each record.
+        is_registered: whether records name the schema.
     """
 
-    columns: str | tuple[str, ...] | None
     schema: Any = attrs.field(repr=False)
     named_schemas: Mapping[str, Any] = attrs.field(repr=False)
-    prefix: bytes = b""
-    header: tuple[str, bytes] | None = None
+    is_registered: bool
+
+    @classmethod
+    def of(cls, schema_format: AvroFormat | None, found: FoundSchema | None) -> AvroRoot:
+        """Parse the registered schema, or that of the application.
+
+        Raises:
+            SerializationError: it is not valid.
+        """
+        assert schema_format is not None
+        schema = schema_format.schema if found is None else found.schema
+        assert schema is not None
+        return cls(*schema_format.parsed(schema), found is not None)
 
     @property
-    def is_registered(self) -> bool:
-        """Whether records name the schema."""
-        return bool(self.prefix) or self.header is not None
+    def format(self) -> Format:
+        """See ``RootMaker``."""
+        return Format.AVRO
 
-    def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
-        """See ``ColumnFormat``."""
-        chosen = ChosenColumns.of(self.columns, wanted)
-        compiler = AvroCompiler(self.named_schemas, wanted.role)
-        if chosen.is_single:
-            number, field = chosen.columns[0]
-            root = compiler.column(self.schema, number, field)
-            if self.is_registered and self.schema in ("bytes", {"type": "bytes"}):
-                # As serializers with a registry: a schema that is only bytes is written without a length.
-                root = root._replace(a=1)
-        else:
-            root = compiler.row(self.schema, chosen)
-        return CompiledColumns(EncoderPlan(Format.AVRO, root, self.prefix), self.header)
+    def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
+        """See ``RootMaker``."""
+        compiler = AvroCompiler(self.named_schemas, role)
+        if not chosen.is_single:
+            return compiler.row(self.schema, chosen)
+        root = compiler.column(self.schema, *chosen.columns[0])
+        if self.is_registered and self.schema in ("bytes", {"type": "bytes"}):
+            # As serializers with a registry: a schema that is only bytes is written without a length.
+            return root._replace(a=1)
+        return root

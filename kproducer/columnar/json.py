@@ -12,14 +12,16 @@ import attrs
 
 from kproducer.bulk.column_format import ColumnsToEncode, CompiledColumns
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
+from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
 from kproducer.columnar.json_constraints import UNCONSTRAINED, Constraints
 from kproducer.columnar.json_plan import JsonCompiler, JsonOptions
 from kproducer.columnar.json_schema import schema_of_fields
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import ConfigError
-from kproducer.kernel.encoder_plan import EncoderPlan, Format
+from kproducer.kernel.encoder_plan import Format, PlanNode
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.json_schema import SETTINGS, JsonFormat
+from kproducer.schema_registry.registry_serializer import FoundSchema
 from kproducer.schema_registry.schemas import Schema
 
 
@@ -62,14 +64,15 @@ class Json:
         decimals: Literal["number", "string"] = "number",
     ) -> None:
         self._columns = checked_columns("Json", columns)
-        self._title = title
-        self._options = JsonOptions(
+        options = JsonOptions(
             omits_nulls=_is_second("nulls", nulls, "write", "omit"),
             nan_is_null=_is_second("nan", nan, "error", "null"),
             decimals_are_strings=_is_second("decimals", decimals, "number", "string"),
         )
-        self._source: SchemaSource[JsonFormat] | None = None
         if schema is None and registry is None and not conf:
+            self._plans: FormatPlans[JsonFormat, JsonRoot] = FormatPlans(
+                self._columns, None, lambda *_: JsonRoot(options)
+            )
             return
         try:
             import jsonschema_rs  # noqa: F401
@@ -77,7 +80,7 @@ class Json:
             raise ConfigError(
                 "Json with a schema needs the package jsonschema-rs: pip install 'kproducer[json]'"
             ) from error
-        self._source = SchemaSource(
+        source = SchemaSource(
             "Json",
             schema,
             registry,
@@ -85,15 +88,22 @@ class Json:
             SETTINGS,
             lambda given, conf: JsonFormat("Json: schema", given, registry, conf["validate"]),
         )
+        validates = bool(source.conf["validate"])
+        self._plans = FormatPlans(
+            self._columns,
+            source,
+            lambda schema_format, found: JsonRoot.of(options, validates, schema_format, found),
+            lambda chosen: schema_of_fields(chosen, title, options),
+        )
 
     def __repr__(self) -> str:
         return f"Json({self._columns!r})"
 
     def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
         """See ``ColumnFormat``."""
-        return self.resolve(wanted).compile_columns(wanted)
+        return self._plans.compile_columns(wanted)
 
-    def resolve(self, wanted: ColumnsToEncode) -> JsonColumns:
+    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns[JsonRoot]:
         """The same format with the schema of one topic, which needs no registry. May block. Picklable.
 
         Raises:
@@ -101,48 +111,51 @@ class Json:
             SerializationError: there is no schema, or it is not valid or has rules.
             SchemaRegistryError: the registry refused the schema, or is not reachable.
         """
-        if self._source is None:
-            return JsonColumns(self._columns, self._options)
-        derived = None
-        if self._source.derives:
-            derived = schema_of_fields(ChosenColumns.of(self._columns, wanted), self._title, self._options)
-        schema_format, found = self._source.find(wanted, derived)
-        schema = schema_format.schema if found is None else found.schema
-        assert schema is not None
-        parsed = schema_format.parsed(schema) if self._source.conf["validate"] else None
-        if found is None:
-            return JsonColumns(self._columns, self._options, parsed)
-        return JsonColumns(self._columns, self._options, parsed, found.prefix, found.header)
+        return self._plans.resolve(wanted)
 
 
 @attrs.frozen
-class JsonColumns:
-    """A ``ColumnFormat`` with a known schema. Picklable.
+class JsonRoot:
+    """A ``RootMaker`` for one schema, or for none.
 
     Attributes:
-        columns: see ``Json``.
         options: how values are written.
         schema: as ``JsonFormat.parsed`` returns it; ``None``: columns are not compared with one.
-        prefix, header: what names the schema in each record.
     """
 
-    columns: str | tuple[str, ...] | None
     options: JsonOptions
     schema: tuple[Any, Mapping[str, Any]] | None = attrs.field(default=None, repr=False)
-    prefix: bytes = b""
-    header: tuple[str, bytes] | None = None
 
-    def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
-        """See ``ColumnFormat``."""
-        chosen = ChosenColumns.of(self.columns, wanted)
+    @classmethod
+    def of(
+        cls,
+        options: JsonOptions,
+        validates: bool,
+        schema_format: JsonFormat | None,
+        found: FoundSchema | None,
+    ) -> JsonRoot:
+        """Parse the registered schema, or that of the application, if columns are compared with it.
+
+        Raises:
+            SerializationError: it is not valid.
+        """
+        assert schema_format is not None
+        schema = schema_format.schema if found is None else found.schema
+        assert schema is not None
+        return cls(options, schema_format.parsed(schema) if validates else None)
+
+    @property
+    def format(self) -> Format:
+        """See ``RootMaker``."""
+        return Format.JSON
+
+    def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
+        """See ``RootMaker``."""
         constraints = UNCONSTRAINED if self.schema is None else Constraints.of(*self.schema)
-        compiler = JsonCompiler(self.options, wanted.role)
+        compiler = JsonCompiler(self.options, role)
         if chosen.is_single:
-            number, field = chosen.columns[0]
-            root = compiler.column(number, field, constraints)
-        else:
-            root = compiler.row(chosen, constraints)
-        return CompiledColumns(EncoderPlan(Format.JSON, root, self.prefix), self.header)
+            return compiler.column(*chosen.columns[0], constraints)
+        return compiler.row(chosen, constraints)
 
 
 def _is_second(name: str, given: object, first: str, second: str) -> bool:

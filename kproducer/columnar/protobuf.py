@@ -12,10 +12,11 @@ import attrs
 
 from kproducer.bulk.column_format import ColumnsToEncode, CompiledColumns
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
+from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
 from kproducer.columnar.protobuf_plan import ProtobufCompiler
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import ConfigError
-from kproducer.kernel.encoder_plan import EncoderPlan, Format
+from kproducer.kernel.encoder_plan import Format, PlanNode
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.protobuf import SETTINGS, ProtobufFormat
 
@@ -58,7 +59,7 @@ class Protobuf:
                 f"not {message!r:.200}"
             )
         self._columns = checked_columns("Protobuf", columns)
-        self._source = SchemaSource(
+        source = SchemaSource(
             "Protobuf",
             GetMessageClass(self._message),
             registry,
@@ -66,15 +67,17 @@ class Protobuf:
             SETTINGS,
             lambda message_class, conf: ProtobufFormat("Protobuf", message_class, conf),
         )
+        root = ProtobufRoot(self._message)
+        self._plans = FormatPlans(self._columns, source, lambda *_: root)
 
     def __repr__(self) -> str:
         return f"Protobuf({self._message.full_name}, {self._columns!r})"
 
     def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
         """See ``ColumnFormat``."""
-        return self.resolve(wanted).compile_columns(wanted)
+        return self._plans.compile_columns(wanted)
 
-    def resolve(self, wanted: ColumnsToEncode) -> ProtobufColumns:
+    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns[ProtobufRoot]:
         """The same format with the schema's id for one topic, which needs no registry. May block. Picklable.
 
         Raises:
@@ -82,42 +85,31 @@ class Protobuf:
             SerializationError: the registry has no schema, or it has rules or does not have this message.
             SchemaRegistryError: the registry refused the schema, or is not reachable.
         """
-        _, found = self._source.find(wanted, None)
-        if found is None:
-            return ProtobufColumns(self._columns, self._message)
-        return ProtobufColumns(self._columns, self._message, found.prefix, found.header)
+        return self._plans.resolve(wanted)
 
 
 @attrs.frozen
-class ProtobufColumns:
-    """A ``ColumnFormat`` that needs no registry. Picklable: pickles have the files of the message.
+class ProtobufRoot:
+    """A ``RootMaker`` for one message. Pickles have the files of the message.
 
     Attributes:
-        columns: see ``Protobuf``.
         message: the message's ``Descriptor``.
-        prefix, header: what names the schema in each record.
     """
 
-    columns: str | tuple[str, ...] | None
     message: Any
-    prefix: bytes = b""
-    header: tuple[str, bytes] | None = None
 
-    def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
-        """See ``ColumnFormat``."""
-        chosen = ChosenColumns.of(self.columns, wanted)
-        compiler = ProtobufCompiler(self.message, wanted.role)
-        root = compiler.column(*chosen.columns[0]) if chosen.is_single else compiler.row(chosen)
-        return CompiledColumns(EncoderPlan(Format.PROTOBUF, root, self.prefix), self.header)
+    @property
+    def format(self) -> Format:
+        """See ``RootMaker``."""
+        return Format.PROTOBUF
+
+    def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
+        """See ``RootMaker``."""
+        compiler = ProtobufCompiler(self.message, role)
+        return compiler.column(*chosen.columns[0]) if chosen.is_single else compiler.row(chosen)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickled, (
-            self.columns,
-            _serialized_files(self.message.file),
-            self.message.full_name,
-            self.prefix,
-            self.header,
-        )
+        return _unpickled, (_serialized_files(self.message.file), self.message.full_name)
 
 
 def _serialized_files(file: Any) -> list[bytes]:
@@ -134,17 +126,11 @@ def _serialized_files(file: Any) -> list[bytes]:
     return list(found.values())
 
 
-def _unpickled(
-    columns: str | tuple[str, ...] | None,
-    files: list[bytes],
-    full_name: str,
-    prefix: bytes,
-    header: tuple[str, bytes] | None,
-) -> ProtobufColumns:
+def _unpickled(files: list[bytes], full_name: str) -> ProtobufRoot:
     from google.protobuf.descriptor_pool import DescriptorPool
 
     # A pool of its own: the process may know other versions of these files.
     pool = DescriptorPool()
     for each in files:
         pool.AddSerializedFile(each)
-    return ProtobufColumns(columns, pool.FindMessageTypeByName(full_name), prefix, header)
+    return ProtobufRoot(pool.FindMessageTypeByName(full_name))

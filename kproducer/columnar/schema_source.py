@@ -18,7 +18,7 @@ from kproducer.schema_registry.topic_look_ups import TopicLookUps
 
 F = TypeVar("F", bound=SchemaFormat)
 
-#: Schemas that were derived from columns, and are remembered.
+#: Schemas that were derived from columns, and whose formats are remembered.
 _MOST_DERIVED = 100
 
 
@@ -67,11 +67,14 @@ class SchemaSource(Generic[F]):
         self._format = None if self.derives else make_format(None if is_latest else schema, conf)
         if registry is not None:
             SchemaLookUp.of(owner, "value", self._format or make_format(None, conf), registry, conf)
-        # By role and derived schema. Only grows, up to a limit, and then starts again.
-        self._look_ups: dict[tuple[str, str | None], TopicLookUps[FoundSchema]] = {}
+        # By role and derived schema: the format, and what the registry said; ``None``: there is no registry.
+        # Only grows, up to a limit, and then starts again.
+        self._known: dict[tuple[str, str | None], tuple[F, TopicLookUps[FoundSchema] | None]] = {}
 
     def find(self, wanted: ColumnsToEncode, derived: str | None) -> tuple[F, FoundSchema | None]:
         """The format and the registered schema (``None``: there is no registry). May block.
+
+        Equal arguments get the same format, unless there were many others in between.
 
         Args:
             wanted: the call.
@@ -82,21 +85,25 @@ class SchemaSource(Generic[F]):
             SerializationError: there is no schema, or it is not valid or has rules.
             SchemaRegistryError: the registry refused the schema, or is not reachable.
         """
-        schema_format = self._format or self._make_format(derived, self.conf)
-        if self._registry is None:
+        known = self._known.get((wanted.role, derived))
+        if known is None:
+            if len(self._known) >= _MOST_DERIVED:
+                self._known = {}
+            known = self._known[wanted.role, derived] = self._look_ups(wanted.role, derived)
+        schema_format, look_ups = known
+        if look_ups is None:
             return schema_format, None
         if wanted.topic is None:
             raise InvalidArgumentError(
                 f"{wanted.role}: the schema in the registry depends on the topic, so topic_column cannot be "
                 "used: call send_arrow once per topic"
             )
-        look_ups = self._look_ups.get((wanted.role, derived))
-        if look_ups is None:
-            if len(self._look_ups) >= _MOST_DERIVED:
-                self._look_ups = {}
-            look_up = SchemaLookUp.of(self._owner, wanted.role, schema_format, self._registry, self.conf)
-            look_ups = TopicLookUps(
-                look_up.find, self._registry.max_block_ms, look_up.registration.latest_ttl_s
-            )
-            self._look_ups[wanted.role, derived] = look_ups
         return schema_format, look_ups.find(wanted.topic)
+
+    def _look_ups(self, role: str, derived: str | None) -> tuple[F, TopicLookUps[FoundSchema] | None]:
+        schema_format = self._format or self._make_format(derived, self.conf)
+        if self._registry is None:
+            return schema_format, None
+        look_up = SchemaLookUp.of(self._owner, role, schema_format, self._registry, self.conf)
+        ttl_s = look_up.registration.latest_ttl_s
+        return schema_format, TopicLookUps(look_up.find, self._registry.max_block_ms, ttl_s)

@@ -20,7 +20,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from kproducer.bulk.column_format import ColumnsToEncode
-from kproducer.columnar.protobuf import ProtobufColumns
+from kproducer.columnar.format_plans import ResolvedColumns
+from kproducer.columnar.protobuf import ProtobufRoot
 from kproducer.errors import SerializationError
 from kproducer.schema_registry import Schema, SchemaRegistryClient
 from kproducer.schema_registry.protobuf import SETTINGS
@@ -74,11 +75,12 @@ class RegisteredProtobuf:
         look_up = SchemaLookUp.of("Protobuf", role, self._schemas, registry, checked)
         self._look_ups = TopicLookUps(look_up.find, registry.max_block_ms, look_up.registration.latest_ttl_s)
 
-    def resolve(self, wanted: ColumnsToEncode) -> ProtobufColumns:
+    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns[ProtobufRoot]:
         """See ``Protobuf``."""
         assert wanted.topic is not None
         found = self._look_ups.find(wanted.topic)
-        return ProtobufColumns(self._column, self._schemas.message(found.schema), found.prefix, found.header)
+        root = ProtobufRoot(self._schemas.message(found.schema))
+        return ResolvedColumns(self._column, root, found.prefix, found.header)
 
 
 class _RegisteredSchemas:
