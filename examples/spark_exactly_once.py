@@ -39,8 +39,9 @@ def main() -> None:
 
     spark = (
         SparkSession.builder.appName("orders to Kafka")
-        # Spark passes rows to Python in batches of 10,000; a megabyte at a time is faster if rows are large.
-        .config("spark.sql.execution.arrow.maxBytesPerBatch", "1048576")
+        # How Spark passes rows of up to 10 kB to Python fastest: without computing a size for each.
+        .config("spark.sql.execution.arrow.maxBytesPerBatch", "2147483647")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "2000")
         # Two copies of a task would fence each other.
         .config("spark.speculation", "false")
         .getOrCreate()

@@ -33,8 +33,9 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("parquet to kafka").config("spark.ui.enabled", "false")
-    # By default, 10,000 rows go to Python at a time; about a megabyte is faster if rows are large.
-    builder = builder.config("spark.sql.execution.arrow.maxBytesPerBatch", "1048576")
+    # How Spark passes rows of up to 10 kB to Python fastest: without computing a size for each.
+    builder = builder.config("spark.sql.execution.arrow.maxBytesPerBatch", "2147483647")
+    builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "2000")
     if "SPARK_ENV_LOADED" not in os.environ:  # set by spark-submit
         builder = builder.master("local[2]")
     spark = builder.getOrCreate()
