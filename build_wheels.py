@@ -1,10 +1,10 @@
 """Builds Linux wheels with the Pythons of this machine: ``make wheels``.
 
 Each interpreter compiles the sdist twice, with zig's C compiler: for manylinux_2_17 (glibc) and for
-musllinux_1_2 (musl), both for this machine's processor. Each wheel is checked for symbols that not every
-system with its tag has. One for glibc is also installed and tried (``tests/packaging/wheel_check.py``). The
-last lines name the wheels of a release that were left out, and why. ``cibuildwheel`` builds releases in
-containers; this needs none.
+musllinux_1_2 (musl), both for this machine's processor. Each wheel is compressed with zopfli
+(``recompress_wheels.py``), and checked for symbols that not every system with its tag has. One for glibc is
+also installed and tried (``tests/packaging/wheel_check.py``). The last lines name the wheels of a release
+that were left out, and why. ``cibuildwheel`` builds releases in containers; this needs none.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from recompress_wheels import recompress
 
 #: What the sdist needs to be compiled, besides the compiler; constraints.txt pins it.
 BUILD_NEEDS = ("attrs", "Cython", "mypy", "setuptools", "ziglang", "auditwheel")
@@ -138,11 +140,14 @@ def environment_for(interpreter: str, scratch: Path) -> tuple[Path, str]:
 def build(python: Path, version: str, target: Target, sdist: Path, dist: Path) -> Path:
     """Compile the sdist for the target; return the wheel."""
     before = set(dist.glob("*.whl"))
+    compiler = f"{python.absolute()} -m ziglang cc -target {target.zig}"
     run(
         *(python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", dist),
         f"--config-settings=--build-option=--plat-name={target.tag}",
         sdist,
-        CC=f"{python.absolute()} -m ziglang cc -target {target.zig}",
+        CC=compiler,
+        # Python's own command to link may name a folder of this machine, in which modules then search.
+        LDSHARED=f"{compiler} -shared",
         SETUPTOOLS_EXT_SUFFIX=f".cpython-{version}-{MACHINE}-{target.suffix}.so",
         KPRODUCER_REQUIRE_NATIVE="1",
     )
@@ -192,6 +197,7 @@ def main() -> None:
         python, version = environment_for(interpreter, scratch)
         for target in TARGETS:
             wheel = build(python, version, target, arguments.sdist, arguments.dist)
+            recompress(wheel)
             check_symbols(python, wheel, target, scratch)
             tried = "not tried, this machine has another C library"
             if is_glibc and target.suffix == "linux-gnu":

@@ -51,12 +51,18 @@ _LINUX_MODULE = "kproducer.network._native_channel_io"
 #: The code of all of them; the modules beside the sources only refer to it. ``__mypyc`` is added by mypyc.
 _GROUP = "kproducer._compiled"
 _SHARED = f"{_GROUP}__mypyc"
+#: Cython's functions are ordinary built-in ones, without code for attributes and annotations in each module;
+#: their signatures can still be inspected. A module whose functions are decorated has a line that says so.
+_DIRECTIVES = {"binding": False, "embedsignature": True, "embedsignature.format": "clinic"}
 #: Options for wheels on Linux. They leave out functions that nobody calls, and what only profilers and
-#: debuggers of a checkout need: symbols, tables to unwind C functions, lines of C code in tracebacks.
+#: debuggers of a checkout need: symbols, tables to unwind C functions and the frame pointers that zig adds,
+#: lines of C code in tracebacks.
 _SMALL = [
     *("-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
-    "-DCYTHON_CLINE_IN_TRACEBACK=0",
+    *("-fomit-frame-pointer", "-DCYTHON_CLINE_IN_TRACEBACK=0"),
 ]
+#: For mypyc's code, which branches and calls and has few loops: less inlining makes it hardly slower.
+_SMALL_CALLS = "-Os"
 _SMALL_LINK = ["-Wl,--gc-sections", "-Wl,--strip-all", "-Wl,--hash-style=gnu", "-Wl,--build-id=none"]
 #: Where a wheel is built, only the requirements of the build are installed, not all that these modules
 #: import; and errors in other modules are for `make types`.
@@ -121,6 +127,8 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
                 extension.extra_compile_args = [*(extension.extra_compile_args or []), "-fvisibility=hidden"]
             if is_small:
                 extension.extra_compile_args += _SMALL
+                if extension.name == _SHARED:
+                    extension.extra_compile_args.append(_SMALL_CALLS)
                 extension.extra_link_args = [*(extension.extra_link_args or []), *_SMALL_LINK]
         super().run()
         if self._broken and os.environ.get("KPRODUCER_REQUIRE_NATIVE") == "1":
@@ -131,11 +139,20 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         sources = [each for each in self.extensions if each.sources[0].endswith(".pyx")]
         if not sources:
             return
+        for source in sources:
+            source.cython_directives = _DIRECTIVES  # for build_extension, if this fails
         processes = (os.cpu_count() or 1) if sys.platform == "linux" else 0
         try:
             from Cython.Build import cythonize
 
-            cythonize(sources, nthreads=processes, build_dir=self.build_temp, quiet=True, force=self.force)
+            cythonize(
+                sources,
+                nthreads=processes,
+                build_dir=self.build_temp,
+                compiler_directives=_DIRECTIVES,
+                quiet=True,
+                force=self.force,
+            )
         except Exception:  # repeated and reported by build_extension
             self.parallel = None
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 import build_wheels
 from native_build import ROOT
+from recompress_wheels import recompress
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
@@ -82,3 +84,26 @@ def test_a_requested_interpreter_that_cannot_build_is_an_error(
     monkeypatch.setattr(sys, "argv", ["build_wheels.py", "sdist.tar.gz", "python3.98"])
     with pytest.raises(SystemExit, match=r"python3\.98 is not installed"):
         build_wheels.main()
+
+
+def test_a_recompressed_wheel_has_the_same_files(tmp_path: Path) -> None:
+    pytest.importorskip("zopfli")  # it needs Python 3.11
+    wheel = tmp_path / "p-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (("b.py", b"answer = 42\n" * 500), ("a.py", b""), ("p-1.dist-info/RECORD", b"")):
+            file = zipfile.ZipInfo(name, (2026, 1, 2, 3, 4, 6))
+            file.external_attr = 0o644 << 16
+            archive.writestr(file, content, zipfile.ZIP_DEFLATED)
+
+    def files() -> list[tuple[object, ...]]:
+        with zipfile.ZipFile(wheel) as archive:
+            return [(i.filename, i.date_time, i.external_attr, archive.read(i)) for i in archive.infolist()]
+
+    before, size = files(), wheel.stat().st_size
+    recompress(wheel)
+    assert files() == before
+    assert wheel.stat().st_size < size
+    once = wheel.read_bytes()
+    recompress(wheel)
+    assert wheel.read_bytes() == once
+    assert list(tmp_path.iterdir()) == [wheel]

@@ -10,6 +10,7 @@ interface.
 More than 400 lines, since every step works on the arrays of one block.
 """
 
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
@@ -32,6 +33,7 @@ cdef enum:
     _LONG_RUN_BYTES = 256 * 1024  # a fraction of a millisecond; shorter runs keep the interpreter lock
     _AHEAD = 8                  # rows whose bytes are prefetched before they are written
     _AHEAD_BYTES = 1024         # how far ahead the buffer that they are written to is prefetched
+    _COLUMNS = 5                # of locations
 
 
 cdef struct Topic:
@@ -67,14 +69,15 @@ cdef class ArrowRows(BlockReader):
     cdef Py_ssize_t _touched_at
     cdef Py_ssize_t _run_at
     cdef Py_ssize_t _run_end
-    # The caller's; see start_chunk. Columns that it does not have are None.
+    # The caller's; see start_chunk. Columns that it does not have are NULL.
     cdef dict _batch_results
     cdef list _runs
-    cdef int[::1] _result_numbers
-    cdef int[::1] _indexes
-    cdef long long[::1] _timestamps
-    cdef int[::1] _key_sizes
-    cdef int[::1] _value_sizes
+    cdef int* _result_numbers
+    cdef int* _indexes
+    cdef long long* _timestamps
+    cdef int* _key_sizes
+    cdef int* _value_sizes
+    cdef Py_buffer _exports[_COLUMNS]   # of these columns: while they are held, the arrays cannot be resized
     cdef Py_ssize_t _first_location
     cdef readonly long long content_bytes
     cdef readonly object unknown_topic
@@ -85,6 +88,7 @@ cdef class ArrowRows(BlockReader):
         self._slots = []
 
     def __dealloc__(self):
+        _release(self._exports)
         free(self.ends)
         free(self.topics)
         free(self._table)
@@ -163,28 +167,41 @@ cdef class ArrowRows(BlockReader):
         self.end_chunk()
         if first_location < 0:
             raise ValueError(f"locations are counted from 0, not from {first_location}")
-        for column in (result_numbers, indexes, timestamps_ms, key_sizes, value_sizes):
-            if column is not None and len(column) - first_location < self.source.chunk_rows:
-                raise ValueError(f"{len(column)} locations for {self.source.chunk_rows} rows "
-                                 f"from {first_location} on")
         if result_numbers is not None and indexes is None:
             raise ValueError("result_numbers need indexes")
         self._first_location = first_location
+        try:
+            self._result_numbers = <int*> self._export(0, result_numbers, sizeof(int))
+            self._indexes = <int*> self._export(1, indexes, sizeof(int))
+            self._timestamps = <long long*> self._export(2, timestamps_ms, sizeof(long long))
+            self._key_sizes = <int*> self._export(3, key_sizes, sizeof(int))
+            self._value_sizes = <int*> self._export(4, value_sizes, sizeof(int))
+        except BaseException:
+            self.end_chunk()
+            raise
         self._batch_results = batch_results
         self._runs = runs
-        self._result_numbers = result_numbers
-        self._indexes = indexes
-        self._timestamps = timestamps_ms
-        self._key_sizes = key_sizes
-        self._value_sizes = value_sizes
         self.bind_chunk()
+
+    cdef void* _export(self, int number, object column, Py_ssize_t item_bytes) except? NULL:
+        """Hold a column and return where it starts; NULL if it is None."""
+        cdef Py_buffer* export = &self._exports[number]
+        cdef Py_ssize_t length
+        if column is None:
+            return NULL
+        PyObject_GetBuffer(column, export, PyBUF_WRITABLE)
+        length = export.len // item_bytes
+        if length - self._first_location < self.source.chunk_rows:
+            raise ValueError(f"{length} locations for {self.source.chunk_rows} rows from {self._first_location} on")
+        return export.buf
 
     def end_chunk(self) -> None:
         self._forget_block()
         self._generation = -1
         self._batch_results = self._runs = None
-        self._result_numbers = self._indexes = self._key_sizes = self._value_sizes = None
-        self._timestamps = None
+        self._result_numbers = self._indexes = self._key_sizes = self._value_sizes = NULL
+        self._timestamps = NULL
+        _release(self._exports)
 
     cdef int _forget_block(self) except -1:
         cdef Py_ssize_t target
@@ -227,13 +244,13 @@ cdef class ArrowRows(BlockReader):
         cdef Py_ssize_t row
         cdef Py_ssize_t first = self._first_location + self.first
         # A size that does not fit belongs to a row that is refused.
-        if self._value_sizes is not None:
+        if self._value_sizes != NULL:
             for row in range(self.rows):
                 self._value_sizes[first + row] = <int> block.values[row].size
-        if self._key_sizes is not None:
+        if self._key_sizes != NULL:
             for row in range(self.rows):
                 self._key_sizes[first + row] = <int> block.keys[row].size
-        if self._timestamps is not None:
+        if self._timestamps != NULL:
             for row in range(self.rows):
                 self._timestamps[first + row] = block.timestamps[row]
 
@@ -365,7 +382,7 @@ cdef class ArrowRows(BlockReader):
 
     cdef int _number_of(self, object batch_result) except -1:
         """The number of a batch's result; a new result gets the next number."""
-        if self._runs is None and self._result_numbers is None:
+        if self._runs is None and self._result_numbers == NULL:
             return 0
         number = self._batch_results.get(batch_result)
         if number is None:
@@ -390,7 +407,7 @@ cdef class ArrowRows(BlockReader):
                     next_at += 1
                 self._runs.append((first + order[at], next_at - at, number, index + at - start))
                 at = next_at
-        elif self._result_numbers is not None:
+        elif self._result_numbers != NULL:
             for at in range(start, self._run_at):
                 row = first + order[at]
                 self._indexes[row] = <int> (index + at - start)
@@ -575,6 +592,12 @@ cdef Py_ssize_t _write(ArrowRows plan, BatchWriter writer, StickyPartition stick
             if should_switch_partition(sticky, writer):
                 break
     return at
+
+
+cdef void _release(Py_buffer* exports) noexcept:
+    cdef int number
+    for number in range(_COLUMNS):
+        PyBuffer_Release(&exports[number])  # does nothing for one that is not held
 
 
 cdef bytes _bytes(const Cell* cell):

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-# cython: auto_pickle=False, annotation_typing=False
+# cython: auto_pickle=False, annotation_typing=False, binding=True
 """From the outcome of a batch to its records: the compiled twin of ``pure/completion.py``.
 
 The fast paths handle one case: the outcome is known, the batch was not split, and the record was delivered.

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-# cython: auto_pickle=False, annotation_typing=False
+# cython: auto_pickle=False, annotation_typing=False, binding=True
 """FastSend: one record into its partition's open batch, without a lock, and without a Python object but its future.
 
 It handles records with a known topic, arguments of the usual types, and an open batch with room. It declines all
