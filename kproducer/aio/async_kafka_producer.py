@@ -163,19 +163,21 @@ class AsyncKafkaProducer:
             RuntimeError: it would have to wait, without a running event loop.
         """
         # Which loop runs is asked only if records wait: before Python 3.12, the answer takes a system call.
-        if self._tries_fast and not self._busy:
+        waiting = self._waiting_of(asyncio.get_running_loop()) if self._busy else None
+        if self._tries_fast and waiting not in self._busy:
             record: FutureRecordMetadata | None = self._try_send(
                 topic, value, key, headers, partition, timestamp_ms, on_delivery
             )
             if record is not None:
                 return record
-        waiting = self._waiting_of(asyncio.get_running_loop())
+        if waiting is None:
+            waiting = self._waiting_of(asyncio.get_running_loop())
         arguments = topic, value, key, headers, partition, timestamp_ms, on_delivery
         future: Any = waiting.accept(arguments, False)
         try:
             accepted: FutureRecordMetadata = await future
         except asyncio.CancelledError as error:
-            if future.record is not None and CancelledSend.of(error) is None:
+            if future.record is not None and not any(isinstance(each, CancelledSend) for each in error.args):
                 # It was accepted, and then cancelled before this continued.
                 text = error.args[0] if error.args else None
                 raise asyncio.CancelledError(CancelledSend(text, future.record)) from error

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 #: Records that are accepted in one turn of the loop; between two turns, the application's tasks run.
 _RECORDS_PER_TURN = 128
 
+#: Turns in which all records that wait have timed out, if their time ends at once and they are many.
+_TURNS_TO_EXPIRE = 32
+
 #: What ``RecordSender.send`` takes before ``is_serialized``.
 Arguments = tuple[Any, Any, Any, Any, Any, Any, Any]
 
@@ -90,13 +93,15 @@ class WaitingSend(SendFuture):
     transaction: OpenTransaction | None
 
     def cancel(self, msg: Any = None) -> bool:
-        """See ``SendFuture``."""
+        """See ``SendFuture``. ``False`` also while its own interceptors or serializers run."""
         if not self.done():
+            if self.attempt is not None and self.attempt.is_running:
+                return False  # whether it will be accepted is not known
             self.owner._withdraw(self)
         return super().cancel(msg)
 
     def drop(self) -> None:
-        """It waits no more: the application may keep this future for long."""
+        """Drop the references, because the application may keep this future for long."""
         self.arguments = self.context = self.transaction = self.attempt = None
 
 
@@ -109,10 +114,14 @@ class _Attempt:
         memory, grant, is_granted: what it needs, its place in the pool's queue, and whether to collect.
         on_failure: what is left to do if the record is not sent.
         was_tried: its interceptors have seen it, and the transaction was checked.
+        is_running: the application's code may run.
         accepted: the record's own future, as soon as it was accepted.
     """
 
-    __slots__ = ("accepted", "engine", "grant", "is_granted", "memory", "on_failure", "resume", "was_tried")
+    __slots__ = (
+        "accepted", "engine", "grant", "is_granted", "is_running", "memory", "on_failure", "resume",
+        "was_tried",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.engine: ProducerEngine | None = None
@@ -122,6 +131,7 @@ class _Attempt:
         self.is_granted = False
         self.on_failure: Sequence[Callable[[BaseException], object]] = ()
         self.was_tried = False
+        self.is_running = False
         self.accepted: Sequence[FutureRecordMetadata] = ()
 
 
@@ -205,7 +215,7 @@ class WaitingRecords:
         lifecycle, sender: of the producer.
         waiters: of the event loop.
         calls: makes calls on threads.
-        busy: has this object while records wait in it. Any thread may look.
+        busy: contains this object while records wait in it; may be read on any thread.
 
     Attributes:
         waiters: as given.
@@ -243,7 +253,7 @@ class WaitingRecords:
 
     @property
     def count(self) -> int:
-        """How many records wait. While it is 0, a record may be sent past this object."""
+        """How many records wait."""
         return len(self._kept)
 
     def accept(self, arguments: Arguments, awaits_delivery: bool) -> WaitingSend:
@@ -260,18 +270,34 @@ class WaitingRecords:
         if gate is not None:
             self._keep_at(gate, waiting)
             return waiting
-        if not self._line and self._try(waiting):
+        if not self._line:
+            if self._try(waiting):
+                return waiting
+        elif not self._may_begin_to_wait(waiting):
             return waiting
         self._keep(waiting)
         self._line.append(waiting)
         self._pump()
         return waiting
 
+    def _may_begin_to_wait(self, waiting: WaitingSend) -> bool:
+        """Whether a record that was not tried belongs to a transaction, if the producer has them."""
+        engine = self._engine_of(waiting)
+        if engine is not None and engine.transaction_lifecycle is not None:
+            try:
+                engine.transaction_lifecycle.check_send()
+            except KafkaError as error:
+                self._fail(waiting, error)
+                return False
+        return True
+
     def settled(self) -> asyncio.Future[None]:
         """Done as soon as every record that waits now is accepted or has failed."""
         all_settled: asyncio.Future[None] = self.loop.create_future()
         if self._kept:
             self._awaited[all_settled] = set(self._kept)
+            # Also if the caller no longer waits for it.
+            all_settled.add_done_callback(lambda done: self._awaited.pop(done, None))
         else:
             all_settled.set_result(None)
         return all_settled
@@ -349,7 +375,7 @@ class WaitingRecords:
             if not awaited:
                 if not all_settled.done():
                     all_settled.set_result(None)
-                del self._awaited[all_settled]
+                self._awaited.pop(all_settled, None)
 
     def _engine_of(self, waiting: WaitingSend) -> ProducerEngine | None:
         engine = None if waiting.attempt is None else waiting.attempt.engine
@@ -369,7 +395,10 @@ class WaitingRecords:
             attempt = waiting.attempt = _Attempt()
         try:
             if not attempt.accepted:
-                self._attempt(waiting, attempt)
+                try:
+                    self._attempt(waiting, attempt)
+                finally:
+                    attempt.is_running = False
         except TopicNeededError as needed:
             self._note(waiting, attempt, needed)
             attempt.resume, waiting.arguments = needed.resume, None
@@ -407,6 +436,7 @@ class WaitingRecords:
             self._check_transaction(waiting, engine.transaction_lifecycle)
         accepted: list[FutureRecordMetadata] = []
         attempt.accepted = accepted
+        attempt.is_running = True
         if attempt.memory is not None and attempt.grant is not None:
             resumed: list[tuple[FutureRecordMetadata, bool]] = []
             buffer = map(engine.pool.collect, (attempt.grant,))
@@ -440,7 +470,7 @@ class WaitingRecords:
         """Tell the caller. An interrupted call may be repeated."""
         self._forget(waiting)
         if waiting.done():
-            # Cancelled by an interceptor or serializer of its own.
+            # The application has completed it.
             waiting.record = record
         elif waiting.awaits_delivery:
             self.waiters.add(record, waiting)
@@ -493,7 +523,7 @@ class WaitingRecords:
     def _fail_all(
         self, records: Iterable[WaitingSend], error_of: Callable[[WaitingSend], BaseException | None]
     ) -> None:
-        """Fail those of the records that still wait and have an error, some in each turn."""
+        """Fail those of the records that still wait and for which ``error_of`` returns an error, in turns."""
         self._fail_some(deque(records), error_of)
 
     def _fail_some(
@@ -501,10 +531,11 @@ class WaitingRecords:
     ) -> None:
         try:
             for _ in range(min(_RECORDS_PER_TURN, len(records))):
-                waiting = records.popleft()
+                waiting = records[0]
                 error = error_of(waiting) if waiting in self._kept else None
                 if error is not None:
                     self._fail(waiting, error)
+                records.popleft()  # not before: an interrupted failure is repeated
         finally:
             if records:
                 self.loop.call_soon(self._fail_some, records, error_of)
@@ -514,8 +545,8 @@ class WaitingRecords:
         """Look again when the time of the first one is over."""
         first = next(iter(self._kept))
         left_ms = self._end_ms(first) - self._lifecycle.clock.monotonic_ms()
-        # At least a little later: one whose memory has come in the last moment may still be there.
-        self._timer = self.loop.call_later(max(left_ms, 1) / 1000, self._expire_some)
+        # If more are overdue, in the next turn: they must not become more and more.
+        self._timer = self.loop.call_later(max(left_ms, 0) / 1000, self._expire_some)
 
     def _end_ms(self, waiting: WaitingSend) -> int:
         return waiting.started_ms + self._lifecycle.config.max_block_ms
@@ -524,8 +555,10 @@ class WaitingRecords:
         self._timer = None
         now_ms = self._lifecycle.clock.monotonic_ms()
         over = takewhile(lambda each: self._end_ms(each) <= now_ms, self._kept)
+        # A share of them: otherwise a task that sends more in each turn would keep all others waiting.
+        most = max(_RECORDS_PER_TURN, len(self._kept) // _TURNS_TO_EXPIRE)
         try:
-            for waiting in list(islice(over, _RECORDS_PER_TURN)):
+            for waiting in list(islice(over, most)):
                 if waiting in self._kept:
                     self._expire(waiting)
         finally:

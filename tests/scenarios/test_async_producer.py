@@ -36,6 +36,7 @@ from kproducer import (
     SerializationError,
 )
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer.aio.waiting_records import WaitingRecords
 from kproducer.compat.aiokafka import AIOKafkaProducer
 from kproducer.schema_registry import AvroSerializer, SchemaRegistryClient
 from kproducer.testing.fakebroker import FakeCluster, faults
@@ -270,6 +271,33 @@ def test_hooks_run_once_in_the_loop_even_if_the_record_waits(
         hooks = [each for each in seen if each[1] == value]
         assert hooks == [("intercepted", value, value, me), ("serialized", value, value, me)]
     assert sorted(offset for what, offset, *_ in seen if what == "acknowledged") == [0, 1, 2, 3]
+
+
+def test_an_interceptor_cannot_cancel_the_record_that_it_sees(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    """Whether the record will be written is not known in that moment."""
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+    cancelled: list[bool] = []
+
+    class Cancelling:
+        def on_send(self, record: ProducerRecord) -> None:
+            if record.value == b"last":
+                cancelled.append(sends[-1].cancel())
+
+    async def main() -> None:
+        async with producer_of(cluster, interceptors=[Cancelling()], **ONE_BATCH) as producer:
+            await producer.partitions_for("t")
+            sends.extend(producer.send("t", LARGE) for _ in range(4))
+            sends.append(producer.send("t", b"last"))
+            gate.open()
+            assert (await sends[-1]).topic == "t"
+
+    sends: list[Any] = []
+    run(main)
+    assert cancelled == [False]
+    assert values(cluster)[-1] == b"last"
 
 
 def test_a_serializer_that_fails_holds_nobody_up(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
@@ -951,6 +979,33 @@ def test_a_loop_that_is_closed_early_harms_no_other(stage: Stage, cluster: FakeC
     assert [value and value[:1] for value in values(cluster)].count(b"o") == 4
 
 
+def test_records_that_wait_in_another_loop_do_not_slow_submit_down(
+    stage: Stage, cluster: FakeCluster, run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = producer_of(cluster)
+    other = asyncio.new_event_loop()
+
+    async def wait_for_a_topic() -> None:
+        producer.send("nope", b"waits")
+
+    other.run_until_complete(wait_for_a_topic())
+    slow: list[Any] = []
+
+    async def main() -> None:
+        await producer.send("t", b"warm-up")
+        accept = WaitingRecords.accept
+        monkeypatch.setattr(
+            WaitingRecords, "accept", lambda *arguments: slow.append(arguments) or accept(*arguments)
+        )
+        await asyncio.gather(*[await producer.submit("t", b"fast") for _ in range(10)])
+
+    run(main)
+    other.close()
+    run(producer.aclose)
+    # The first record of a batch needs the general path.
+    assert len(slow) < 10
+
+
 # -- cancellation at each await ----------------------------------------------------------------------------
 
 
@@ -1008,17 +1063,29 @@ def test_cancellation_at_each_step_of_the_loop_loses_nothing(
     assert len(steps_taken) > 5
 
 
-def test_a_submit_cancelled_when_it_was_accepted_reports_its_record(stage: Stage, run: Runner) -> None:
+@pytest.mark.parametrize("after_another", [False, True])
+def test_a_submit_cancelled_when_it_was_accepted_reports_its_record(
+    stage: Stage, run: Runner, after_another: bool
+) -> None:
     cluster = stage.cluster()
 
     async def main() -> None:
         async with producer_of(cluster, metadata_max_age_ms=50) as producer:
 
             async def submit() -> Any:
-                return await producer.submit("late", b"x")
+                if not after_another:
+                    return await producer.submit("late", b"x")
+                try:
+                    return await producer.submit("nope", b"never accepted")
+                except asyncio.CancelledError:
+                    return await producer.submit("late", b"x")
 
             task = asyncio.create_task(submit())
             await asyncio.sleep(0)
+            if after_another:
+                task.cancel()
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
             waiting = producer._by_loop[asyncio.get_running_loop()]
             accepted = waiting._accepted
 

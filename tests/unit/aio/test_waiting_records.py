@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kproducer import (
     AsyncKafkaProducer,
     BufferExhaustedError,
+    IllegalStateError,
     KafkaError,
     MetadataTimeoutError,
     Outcome,
@@ -28,6 +29,7 @@ from kproducer.aio.waiting_records import WaitingRecords, WaitingSend
 from kproducer.errors.internal_errors import MemoryNeededError, TopicNeededError
 from kproducer.runtime.clock import SystemClock
 from tests.support.interruption import interrupt_after
+from tests.support.manual_clock import ManualClock
 
 SIZE, TOTAL = 1000, 3000
 TOPICS = "abc"
@@ -482,5 +484,66 @@ def test_what_ends_the_wait_of_thousands_takes_many_turns(name: str) -> None:
                 KafkaError, BufferExhaustedError, MetadataTimeoutError, ProducerClosedError,
             }  # fmt: skip
         assert not sends.waiting._busy
+
+    asyncio.run(main())
+
+
+def test_time_ends_for_more_records_than_a_task_sends() -> None:
+    """Otherwise those that wait, and the time that they wait, would grow for as long as no broker answers."""
+
+    async def main() -> None:
+        cluster = Cluster(max_block_ms=10)
+        cluster.clock = clock = ManualClock()  # type: ignore[assignment]
+        sends = Sends(cluster)
+        for _ in range(300):
+            for _ in range(300):
+                sends.send("a")
+            clock.advance(1)
+            await asyncio.sleep(0)
+        assert sends.waiting.count < 20_000
+        clock.advance(1000)
+        results = await asyncio.gather(*sends.futures, return_exceptions=True)
+        assert {type(each) for each in results} == {MetadataTimeoutError}
+
+    asyncio.run(main())
+
+
+def test_outside_of_a_transaction_a_record_does_not_begin_to_wait_behind_others() -> None:
+    """It would be accepted in the next transaction."""
+
+    class Transactions:
+        transaction: object = "first"
+
+        def check_send(self, expected: object = None) -> None:
+            if self.transaction is None or expected not in (None, self.transaction):
+                raise IllegalStateError("no transaction")
+
+    async def main() -> None:
+        cluster = Cluster()
+        cluster.known = {"a"}
+        cluster.transaction_lifecycle = transactions = Transactions()  # type: ignore[assignment]
+        cluster.buffers = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+        sends = Sends(cluster)
+        early = [sends.send("a") for _ in range(2)]
+        transactions.transaction = None
+        late = sends.send("a")
+        transactions.transaction = "second"
+        cluster.free_all()
+        results = await asyncio.gather(*early, late, return_exceptions=True)
+        assert [type(each) for each in results] == [IllegalStateError] * 3
+        assert cluster.accepted == []
+        assert late.exception().outcome is Outcome.NOT_SENT  # type: ignore[union-attr]
+
+    asyncio.run(main())
+
+
+def test_a_flush_that_is_given_up_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        sends = Sends(Cluster())
+        sends.send("a")
+        sends.waiting.settled().cancel()
+        await asyncio.sleep(0)
+        assert not sends.waiting._awaited
+        sends.futures[0].cancel()
 
     asyncio.run(main())
