@@ -97,7 +97,12 @@ class WaitingSend(SendFuture):
         if not self.done():
             if self.attempt is not None and self.attempt.is_running:
                 return False  # whether it will be accepted is not known
-            self.owner._withdraw(self)
+            try:
+                self.owner._withdraw(self)
+            except (KeyboardInterrupt, SystemExit):
+                self.owner._withdraw(self)  # what is left of it
+                super().cancel(msg)
+                raise
         return super().cancel(msg)
 
     def drop(self) -> None:
@@ -353,6 +358,12 @@ class WaitingRecords:
 
     def _forget(self, waiting: WaitingSend) -> None:
         """The record waits no more. An interrupted call may be repeated."""
+        for all_settled, awaited in list(self._awaited.items()):
+            awaited.discard(waiting)
+            if not awaited:
+                if not all_settled.done():
+                    all_settled.set_result(None)
+                self._awaited.pop(all_settled, None)
         gate = waiting.gate
         if waiting in self._kept:
             self._release(waiting)
@@ -369,13 +380,6 @@ class WaitingRecords:
             self._line.clear()
             self._gates.clear()
             self._listen_to(None)
-        for all_settled in list(self._awaited):
-            awaited = self._awaited[all_settled]
-            awaited.discard(waiting)
-            if not awaited:
-                if not all_settled.done():
-                    all_settled.set_result(None)
-                self._awaited.pop(all_settled, None)
 
     def _engine_of(self, waiting: WaitingSend) -> ProducerEngine | None:
         engine = None if waiting.attempt is None else waiting.attempt.engine
@@ -552,12 +556,12 @@ class WaitingRecords:
         return waiting.started_ms + self._lifecycle.config.max_block_ms
 
     def _expire_some(self) -> None:
-        self._timer = None
-        now_ms = self._lifecycle.clock.monotonic_ms()
-        over = takewhile(lambda each: self._end_ms(each) <= now_ms, self._kept)
-        # A share of them: otherwise a task that sends more in each turn would keep all others waiting.
-        most = max(_RECORDS_PER_TURN, len(self._kept) // _TURNS_TO_EXPIRE)
         try:
+            self._timer = None
+            now_ms = self._lifecycle.clock.monotonic_ms()
+            over = takewhile(lambda each: self._end_ms(each) <= now_ms, self._kept)
+            # A share of them: otherwise a task that sends more in each turn would keep all others waiting.
+            most = max(_RECORDS_PER_TURN, len(self._kept) // _TURNS_TO_EXPIRE)
             for waiting in list(islice(over, most)):
                 if waiting in self._kept:
                     self._expire(waiting)

@@ -547,3 +547,47 @@ def test_a_flush_that_is_given_up_leaves_nothing_behind() -> None:
         sends.futures[0].cancel()
 
     asyncio.run(main())
+
+
+FAILING = {
+    function.__code__
+    for function in (
+        WaitingRecords._fail_some, WaitingRecords._fail, WaitingRecords._give_up, WaitingRecords._forget,
+        WaitingRecords._withdraw, WaitingRecords._note_failure, WaitingRecords._release, WaitingSend.drop,
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["refuse", "cancel"])
+def test_an_interrupted_failure_leaves_no_future_open(end: str) -> None:
+    interrupted = True
+    instructions = 0
+    while interrupted:
+        instructions += 1
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda *_: None)  # it would report the interrupt
+
+        async def begin() -> tuple[Sends, asyncio.Future[None]]:
+            sends = Sends(Cluster(max_block_ms=50))
+            for topic in "aab":
+                sends.send(topic)
+            return sends, sends.waiting.settled()
+
+        sends, settled = loop.run_until_complete(begin())
+        if end == "refuse":
+            loop.call_soon(sends.waiting.refuse_all, KafkaError("refused"))
+        else:
+            for future in sends.futures:
+                loop.call_soon(future.cancel)
+
+        async def end_of(ended: tuple[asyncio.Future[Any], ...] = (*sends.futures, settled)) -> None:
+            await asyncio.wait_for(asyncio.gather(*ended, return_exceptions=True), 30)
+
+        finish = partial(loop.run_until_complete, loop.create_task(end_of()))
+        interrupted = interrupt_after(instructions, FAILING, finish, as_signals_do=True)
+        finish()
+        assert all(future.cancelled() or future.exception() for future in sends.futures)
+        assert sends.cluster.accepted == []
+        assert sends.waiting.count == 0
+        loop.close()
+    assert instructions > 20
