@@ -171,10 +171,10 @@ wheel: $(VENV)/.installed ## build a wheel with the native core into dist/, and 
 	$(PY) -m tests.packaging.wheel_check dist/*.whl
 
 # Without containers, so also where cibuildwheel (.github/workflows/release.yml) cannot run.
-wheels: $(VENV)/.installed ## build wheels for manylinux and musllinux with zig's C compiler and the Pythons found into dist/ (PYTHONS=python3.10 ...)
+wheels: $(VENV)/.installed ## build wheels for manylinux and musllinux with zig's C compiler and the Pythons found into dist/ (PYTHONS=python3.10 ..., WHEEL_MACHINE=aarch64)
 	rm -rf dist
 	KPRODUCER_NATIVE=0 $(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
-	$(PY) build_wheels.py dist/*.tar.gz $(PYTHONS)
+	$(PY) build_wheels.py $(if $(WHEEL_MACHINE),--machine $(WHEEL_MACHINE)) dist/*.tar.gz $(PYTHONS)
 
 SANITIZERS     := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Sanitizers keep freed memory for a while, so memory limits do not hold.

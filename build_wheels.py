@@ -1,10 +1,11 @@
 """Builds Linux wheels with the Pythons of this machine: ``make wheels``.
 
 Each interpreter compiles the sdist twice, with zig's C compiler: for manylinux_2_17 (glibc) and for
-musllinux_1_2 (musl), both for this machine's processor. Each wheel is compressed with zopfli
-(``recompress_wheels.py``), and checked for symbols that not every system with its tag has. One for glibc is
-also installed and tried (``tests/packaging/wheel_check.py``). The last lines name the wheels of a release
-that were left out, and why. ``cibuildwheel`` builds releases in containers; this needs none.
+musllinux_1_2 (musl), both for this machine's processor, or for that of ``--machine``. Each wheel is
+compressed with zopfli (``recompress_wheels.py``), and checked for symbols that not every system with its tag
+has. One for glibc and this processor is also installed and tried (``tests/packaging/wheel_check.py``). The
+last lines name the wheels of a release that were left out, and why. ``cibuildwheel`` builds releases in
+containers; this needs none.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from recompress_wheels import recompress
 #: What the sdist needs to be compiled, besides the compiler; constraints.txt pins it.
 BUILD_NEEDS = ("attrs", "Cython", "mypy", "setuptools", "ziglang", "auditwheel")
 MACHINE = platform.machine()
-#: Wheels of a release that cannot be built or tried here.
+#: What uname and wheels call the processors of a release.
+MACHINES = ("x86_64", "aarch64")
+#: Wheels of a release that cannot be built here.
 OTHER_SYSTEMS = {
-    f"Linux on {'x86_64' if MACHINE == 'aarch64' else 'arm64'}": "this machine cannot run them",
     "macOS": "they need Apple's SDK",
     "Windows": "kproducer does not run there",
 }
@@ -53,17 +55,19 @@ elif not importlib.util.find_spec("ensurepip"):
 
 
 class Target(NamedTuple):
-    """A C library, and what differs with it."""
+    """A processor and a C library: in tags of wheels, for zig, and in names of modules."""
 
     tag: str
     zig: str
     suffix: str
 
 
-TARGETS = (
-    Target(f"manylinux_2_17_{MACHINE}", f"{MACHINE}-linux-gnu.2.17", "linux-gnu"),
-    Target(f"musllinux_1_2_{MACHINE}", f"{MACHINE}-linux-musl", "linux-musl"),
-)
+def targets_of(machine: str) -> tuple[Target, Target]:
+    """With glibc and with musl."""
+    return (
+        Target(f"manylinux_2_17_{machine}", f"{machine}-linux-gnu.2.17", f"{machine}-linux-gnu"),
+        Target(f"musllinux_1_2_{machine}", f"{machine}-linux-musl", f"{machine}-linux-musl"),
+    )
 
 
 def run(*command: str | Path, **environment: str) -> str:
@@ -148,7 +152,7 @@ def build(python: Path, version: str, target: Target, sdist: Path, dist: Path) -
         CC=compiler,
         # Python's own command to link may name a folder of this machine, in which modules then search.
         LDSHARED=f"{compiler} -shared",
-        SETUPTOOLS_EXT_SUFFIX=f".cpython-{version}-{MACHINE}-{target.suffix}.so",
+        SETUPTOOLS_EXT_SUFFIX=f".cpython-{version}-{target.suffix}.so",
         KPRODUCER_REQUIRE_NATIVE="1",
     )
     (wheel,) = set(dist.glob("*.whl")) - before
@@ -157,7 +161,7 @@ def build(python: Path, version: str, target: Target, sdist: Path, dist: Path) -
 
 def check_symbols(python: Path, wheel: Path, target: Target, scratch: Path) -> None:
     """Exit unless the modules need only what every system with this tag has."""
-    if target.suffix == "linux-gnu":
+    if target.suffix.endswith("gnu"):
         found = run(python, "-m", "auditwheel", "show", wheel)
         (tag,) = set(re.findall(r'"(\w*linux_\w+)"', found))
         if not re.match(r"manylinux_2_(\d|1[0-7])_", tag):
@@ -180,6 +184,7 @@ def main() -> None:
         nargs="*",
         help="Python interpreters, such as python3.12; by default one of each released version that is found",
     )
+    parser.add_argument("--machine", choices=MACHINES, default=MACHINE, help="default: this machine's")
     parser.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the wheels")
     parser.add_argument("--demo-count", default="10000", help="records of the demo; 0: none")
     arguments = parser.parse_args()
@@ -192,19 +197,20 @@ def main() -> None:
         versions = released_versions(Path("pyproject.toml").read_text(encoding="utf-8"))
         interpreters, left_out = choose_interpreters(versions)
     scratch = Path("build", "wheels")
-    is_glibc = platform.libc_ver()[0] == "glibc"
+    glibc_here = f"{MACHINE}-linux-gnu" if platform.libc_ver()[0] == "glibc" else None
     for interpreter in interpreters:
         python, version = environment_for(interpreter, scratch)
-        for target in TARGETS:
+        for target in targets_of(arguments.machine):
             wheel = build(python, version, target, arguments.sdist, arguments.dist)
             recompress(wheel)
             check_symbols(python, wheel, target, scratch)
-            tried = "not tried, this machine has another C library"
-            if is_glibc and target.suffix == "linux-gnu":
+            tried = "not tried: this machine has another processor or C library"
+            if target.suffix == glibc_here:
                 count = f"--demo-count={arguments.demo_count}"
                 run(python, "-m", "tests.packaging.wheel_check", count, wheel)
                 tried = "installed and tried"
             print(f"wheels: {wheel.name}, {wheel.stat().st_size:,} bytes, {tried}", flush=True)
+    left_out += [f"Linux on {other}: see --machine" for other in MACHINES if other != arguments.machine]
     left_out += [f"{system}: {reason}" for system, reason in OTHER_SYSTEMS.items()]
     print("\n".join(f"wheels: left out: {line}" for line in left_out))
     if not interpreters:

@@ -39,6 +39,13 @@ def test_there_is_a_wheel_for_each_python_that_the_package_names() -> None:
     assert released[0] == named[0]
 
 
+@pytest.mark.parametrize("machine", build_wheels.MACHINES)
+def test_the_targets_of_a_machine_name_its_processor(machine: str) -> None:
+    glibc, musl = build_wheels.targets_of(machine)
+    assert glibc == (f"manylinux_2_17_{machine}", f"{machine}-linux-gnu.2.17", f"{machine}-linux-gnu")
+    assert musl == (f"musllinux_1_2_{machine}", f"{machine}-linux-musl", f"{machine}-linux-musl")
+
+
 def test_a_python_in_path_is_chosen(path_folder: Path) -> None:
     place = put_interpreter(path_folder / "python3.98", "exit 0")
     assert build_wheels.choose_interpreters(["3.98"]) == ([place], [])
