@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.write import LOGICAL_WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -497,3 +498,58 @@ def test_defaults_of_a_schema_are_data_and_not_code():
     schema["fields"][0]["default"] = text
     encode, parsed = compiled(json.loads(json.dumps(schema)), refuse=True)
     assert schemaless_reader(io.BytesIO(encode({})[5:]), parsed) == {"f0": text}
+
+
+LOGICAL_KINDS = [
+    {"type": "long", "logicalType": "timestamp-millis"},
+    {"type": "long", "logicalType": "timestamp-micros"},
+    {"type": "int", "logicalType": "date"},
+    {"type": "string", "logicalType": "opt"},
+    [{"type": "string", "logicalType": "opt"}, "null"],
+]
+
+
+@pytest.mark.parametrize("kind", LOGICAL_KINDS, ids=str)
+def test_logical_types_of_the_application_are_left_to_fastavro(kind, monkeypatch):
+    logical = kind[0] if isinstance(kind, list) else kind
+    value, written = (None, "none") if logical["type"] == "string" else (3, 5)
+    name = f"{logical['type']}-{logical['logicalType']}"
+    monkeypatch.setitem(LOGICAL_WRITERS, name, lambda value, schema: written)
+    encode, parsed = compiled(record(kind))
+    assert encode({"f0": value}) == by_fastavro(parsed, {"f0": value})
+
+
+def test_a_logical_type_of_the_outermost_record_is_left_to_fastavro(monkeypatch):
+    monkeypatch.setitem(LOGICAL_WRITERS, "record-more", lambda value, schema: {"f0": value["f0"] + 1})
+    encode, parsed = compiled({**record("long"), "logicalType": "more"})
+    assert encode({"f0": 1}) == by_fastavro(parsed, {"f0": 1})
+
+
+def fields(*names: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": "long"} for name in names]}
+
+
+def nested(levels: int) -> Any:
+    schema: Any = "long"
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+UNUSUAL = [
+    (fields("a", "a"), {"a": 1, "b": 2}),
+    (record(["null", fields("-type")]), {"f0": {"-type": 1}}),
+    (fields(5), {5: 1}),
+    (record({"type": "enum", "name": "string", "symbols": ["A"]}, "string"), {"f0": "A", "f1": "A"}),
+    (record({"type": "fixed", "name": "X", "size": 2**70}), {"f0": b"x"}),
+    (record(nested(1000)), {"f0": []}),
+]
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["strict", "lenient"])
+@pytest.mark.parametrize(
+    ("schema", "value"), UNUSUAL, ids=["repeated", "-type", "number", "enum string", "fixed", "arrays"]
+)
+def test_unusual_schemas_are_left_to_fastavro(schema, value, strict):
+    encode, parsed = compiled(schema, strict)
+    assert outcome(encode, value) == outcome(lambda each: by_fastavro(parsed, each, strict), value)
