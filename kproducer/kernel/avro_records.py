@@ -40,13 +40,15 @@ class ValueOperation(IntEnum):
     STRING: a ``str``. BYTES: ``bytes``. FIXED: ``size`` ``bytes``.
     TIMESTAMP: a ``datetime`` with a time zone, in units of ``size`` microseconds, rounded down; or a long.
     DATE: a ``date``, or an int.
-    ENUM: a key of the dictionary ``data``; its value is what is written.
+    ENUM: a ``str`` that is a key of the dictionary ``data``; its value is what is written.
     FASTAVRO: what the function ``data`` returns bytes for.
     UNION: ``None``, if ``size`` is the number of the null branch and not -1; else what the first of the other
         ``children`` takes. The ``place`` of a child is its number in the union. A union comes after them.
     ARRAY, MAP: a ``list``, or a ``dict`` with ``str`` as keys, of what the only child takes.
     RECORD: a ``dict``. With ``size`` 1 it must not have more keys than there are ``children``. A dictionary
         with the key ``-type``, which may name the branch of a union around it, is declined.
+
+    Values that are nested more than 900 levels deep are declined, too.
     """
 
     NULL = 0

@@ -21,7 +21,6 @@ from kproducer.kernel.pure.varint import encode_varlong
 Encoder = Callable[[Any], bytes]
 
 _RECORDS = ("record", "error")
-_NAMED = (*_RECORDS, "enum", "fixed")
 _PRIMITIVES = {
     "null": ValueNode(ValueOperation.NULL),
     "boolean": ValueNode(ValueOperation.BOOLEAN),
@@ -37,6 +36,21 @@ _LOGICAL = {
     "long-timestamp-micros": ValueNode(ValueOperation.TIMESTAMP, size=1),
     "int-date": ValueNode(ValueOperation.DATE),
 }
+#: fastavro's functions for logical types. Applications may register others, which only fastavro runs.
+_LOGICAL_WRITERS = {
+    "long-timestamp-millis": "prepare_timestamp_millis",
+    "long-timestamp-micros": "prepare_timestamp_micros",
+    "long-local-timestamp-millis": "prepare_local_timestamp_millis",
+    "long-local-timestamp-micros": "prepare_local_timestamp_micros",
+    "int-date": "prepare_date",
+    "int-time-millis": "prepare_time_millis",
+    "long-time-micros": "prepare_time_micros",
+    "bytes-decimal": "prepare_bytes_decimal",
+    "fixed-decimal": "prepare_fixed_decimal",
+    "string-uuid": "prepare_uuid",
+}
+#: Names of types that fastavro has a writer for; it looks here before it looks for named types.
+_KINDS = {*_PRIMITIVES, *_RECORDS, "enum", "fixed", "array", "map", "union", "error_union"}
 #: Branches of unions that the class of a value tells apart, if there is only one of int and long.
 _DISTINCT = {"null", "boolean", "int", "long", "string", "bytes"}
 
@@ -62,9 +76,10 @@ def compile_encoder(
         return with_fastavro
     try:
         plan = _PlanCompiler(named_schemas, strict).plan(schema)
-    except UnsupportedSchemaError:
+        return AvroRecordEncoder(plan, prefix, with_fastavro).encode
+    except (UnsupportedSchemaError, TypeError, OverflowError, RecursionError):
+        # The last three: names that are not str, sizes that are too large, types that are nested too deeply.
         return with_fastavro
-    return AvroRecordEncoder(plan, prefix, with_fastavro).encode
 
 
 class _PlanCompiler:
@@ -78,6 +93,9 @@ class _PlanCompiler:
         self._records: dict[str, int] = {}
 
     def plan(self, schema: Mapping[str, Any]) -> tuple[ValueNode, ...]:
+        if schema.get("logicalType") is not None or not _KINDS.isdisjoint(self._named_schemas):
+            # fastavro takes a reference to a type called "string" for the primitive type, mostly.
+            raise UnsupportedSchemaError(schema)
         self._record(schema)
         return tuple(self._nodes)
 
@@ -90,6 +108,7 @@ class _PlanCompiler:
         if full_name not in self._records:
             # A record that contains itself finds this number while its own fields are added.
             self._records[full_name] = number = self._add(ValueNode(ValueOperation.RECORD))
+            _check_names([field["name"] for field in schema["fields"]])
             fields = tuple(map(self._field, schema["fields"]))
             self._nodes[number] = ValueNode(ValueOperation.RECORD, fields, size=int(self._strict))
         return self._records[full_name]
@@ -127,6 +146,7 @@ class _PlanCompiler:
             item = self._value(schema["items" if kind == "array" else "values"])
             return self._add(ValueNode(operation, (ValueChild(item),)))
         if kind == "enum":
+            _check_names(schema["symbols"])
             symbols = {symbol: encode_varlong(place) for place, symbol in enumerate(schema["symbols"])}
             return self._add(ValueNode(ValueOperation.ENUM, data=symbols))
         if kind == "fixed" and isinstance(schema["size"], int):
@@ -139,7 +159,10 @@ class _PlanCompiler:
         kind = schema["type"]
         if kind != "fixed" and kind not in _PRIMITIVES:
             raise UnsupportedSchemaError(schema)  # the application may have told fastavro what it means
-        known = _LOGICAL.get(f"{kind}-{schema['logicalType']}")
+        name = f"{kind}-{schema['logicalType']}"
+        if not _is_fastavros(name):
+            raise UnsupportedSchemaError(schema)
+        known = _LOGICAL.get(name)
         return self._add(known or ValueNode(ValueOperation.FASTAVRO, data=_fastavro_encoder(schema)))
 
     def _union(self, schema: list[Any]) -> int:
@@ -170,6 +193,23 @@ class _PlanCompiler:
             else:
                 schema = schema["type"]
         raise UnsupportedSchemaError(schema)
+
+
+def _check_names(names: Any) -> None:
+    """Names of fields, or symbols: they have to be different, and none may say which branch a record is."""
+    if type(names) is not list or any(type(name) is not str for name in names):
+        raise UnsupportedSchemaError(names)
+    if len(set(names)) != len(names) or "-type" in names:
+        raise UnsupportedSchemaError(names)
+
+
+def _is_fastavros(name: str) -> bool:
+    """Whether the application has not told fastavro what this logical type means."""
+    from fastavro import logical_writers
+
+    own = getattr(logical_writers, "_logical_writers", None)
+    expected = getattr(own, _LOGICAL_WRITERS.get(name, ""), None)
+    return logical_writers.LOGICAL_WRITERS.get(name) is expected
 
 
 def _fastavro_encoder(schema: Mapping[str, Any]) -> Callable[[Any], bytes | None]:

@@ -1,4 +1,4 @@
-"""Keeps values that contain themselves from fastavro, whose compiled code would crash the process.
+"""Refuses values that contain themselves before they reach fastavro: its compiled code would end the process.
 
 Only a schema with a record that may contain itself has such values. Source: observed with fastavro 1.13; it
 calls itself for each level and does not count them.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from kproducer.errors import SerializationError
 
 
 def with_depth_check(
@@ -23,13 +25,25 @@ def with_depth_check(
 
     Returns:
         A function that raises ``RecursionError`` if records, arrays and maps are nested deeper than
-        ``sys.getrecursionlimit()``.
+        ``sys.getrecursionlimit()``, and ``SerializationError`` if the value's own code raises an exception.
     """
-    if not _refers_to_itself(schema, named_schemas, (), set()):
-        return encode
+    try:
+        if not _refers_to_itself(schema, named_schemas, (), set()):
+            return encode
+    except RecursionError:
+        pass  # a schema that is nested very deeply; the check only costs time
 
     def check_and_encode(value: Any) -> bytes:
-        _check_depth(schema, named_schemas, value)
+        limit = sys.getrecursionlimit()
+        try:
+            is_too_deep = _is_too_deep(schema, named_schemas, value, limit)
+        except Exception as error:
+            # Of the value's own code; fastavro would have met it, too.
+            raise SerializationError(
+                f"the value does not fit the Avro schema: {type(error).__name__}: {error}"
+            ) from error
+        if is_too_deep:
+            raise RecursionError(f"the value contains itself, or is nested more than {limit} levels deep")
         return encode(value)
 
     return check_and_encode
@@ -73,23 +87,26 @@ def _parts_of(schema: Mapping[str, Any]) -> list[Any]:
     return [] if kind in ("enum", "fixed") else [kind]
 
 
-def _check_depth(schema: Any, named_schemas: Mapping[str, Any], value: Any) -> None:
-    limit = sys.getrecursionlimit()
-    #: Pairs of a value and its type, by identity: those around the present one, and those that are done.
-    around: dict[tuple[int, int], None] = {}
-    done: set[tuple[int, int]] = set()
+def _is_too_deep(schema: Any, named_schemas: Mapping[str, Any], value: Any, limit: int) -> bool:
+    #: Values by the identities of the value and its type: those around the present one, and those that are
+    #: done. They are kept because the identity of an object that is gone may be that of the next one.
+    around: dict[tuple[int, int], Any] = {}
+    done: dict[tuple[int, int], Any] = {}
     #: What is still to be checked, the next one last. ``None`` as type: the last of ``around`` is done.
     waiting: list[tuple[Any, Any]] = [(schema, value)]
     while waiting:
         schema, value = waiting.pop()
         if schema is None:
-            done.add(around.popitem()[0])
+            place, value = around.popitem()
+            done[place] = value
             continue
         if isinstance(schema, str):
             schema = named_schemas.get(schema)
         if isinstance(schema, list):
             if isinstance(value, tuple) and len(value) == 2:  # it names its branch
                 value = value[1]
+            elif not isinstance(value, (Mapping, Sequence)):
+                continue  # fastavro has no branch for it
             waiting += [(branch, value) for branch in schema]
         elif isinstance(schema, dict):
             within = _values_within(schema, value)
@@ -97,23 +114,26 @@ def _check_depth(schema: Any, named_schemas: Mapping[str, Any], value: Any) -> N
             if not within or place in done:
                 continue
             if place in around or len(around) >= limit:
-                raise RecursionError(f"the value contains itself, or is nested more than {limit} levels deep")
-            around[place] = None
+                return True
+            around[place] = value
             waiting.append((None, None))
             waiting += within
+    return False
 
 
 def _values_within(schema: Mapping[str, Any], value: Any) -> list[tuple[Any, Any]]:
-    """The types and values of which a value consists."""
+    """The types and values of which a value consists; as fastavro, by what the value can do."""
     kind = schema["type"]
     if kind in ("record", "error"):
-        if isinstance(value, Mapping):
-            return [(field["type"], value.get(field["name"])) for field in schema["fields"]]
+        if hasattr(value, "get"):
+            return [
+                (field["type"], value.get(field["name"], field.get("default"))) for field in schema["fields"]
+            ]
     elif kind == "map":
-        if isinstance(value, Mapping):
-            return [(schema["values"], each) for each in value.values()]
+        if hasattr(value, "items"):
+            return [(schema["values"], each) for _, each in value.items()]
     elif kind == "array":
-        if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        if hasattr(value, "__len__") and not isinstance(value, (str, bytes, bytearray)):
             return [(schema["items"], each) for each in value]
     elif kind not in ("enum", "fixed"):
         return [(kind, value)]

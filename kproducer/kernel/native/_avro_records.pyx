@@ -2,7 +2,7 @@
 # cython: auto_pickle=False, annotation_typing=False, binding=False
 """AvroRecordEncoder: dictionaries in Avro's binary encoding. ``kproducer.kernel.avro_records`` explains plans.
 
-What it does not know it leaves to fastavro: a value, an error, an exception of the application's ``__eq__``.
+Unsupported values and all errors, including exceptions from the application's ``__eq__``, are left to fastavro.
 So all functions but the constructor use the C API directly, and an exception is one of their results.
 Any call that may run Python code may also change the dictionaries and lists that are being written, from
 another thread or in this one. So the writers hold a reference to each value while they write it.
@@ -13,8 +13,9 @@ Source: Avro specification 1.12, "Binary Encoding" and "Logical Types".
 cimport cython
 from cpython.object cimport PyObject
 from libc.math cimport isinf
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from kproducer.kernel.native._batch cimport put_varint
 from kproducer.kernel.native._output cimport NO_MEMORY, WRITTEN, Output, put, put_number, reserve
@@ -104,6 +105,7 @@ cdef enum:
     FAILED = -1
     _MOST_VARINT_BYTES = 10
     _SECONDS_PER_DAY = 86400
+    _MOST_LEVELS = 900
     # Memory that is kept for the next record.
     _MOST_SPARE_BYTES = 1 << 20
 
@@ -173,8 +175,12 @@ cdef inline int write_integer(Output* out, PyObject* value, bint is_long) noexce
 
 
 cdef int write_floating(Output* out, PyObject* value, bint is_double) noexcept:
+    """Little-endian."""
     cdef double number
     cdef float single
+    cdef uint64_t bits
+    cdef uint32_t short_bits
+    cdef int at
     if PyFloat_CheckExact(value):
         number = PyFloat_AS_DOUBLE(value)
     elif PyLong_CheckExact(value):
@@ -183,12 +189,22 @@ cdef int write_floating(Output* out, PyObject* value, bint is_double) noexcept:
             return FAILED
     else:
         return DECLINED
+    if not reserve(out, 8):
+        return NO_MEMORY
     if is_double:
-        return put(out, <const char*> &number, 8)
+        memcpy(&bits, &number, 8)
+        for at in range(8):
+            out.data[out.size + at] = <char> (bits >> (8 * at))
+        out.size += 8
+        return WRITTEN
     single = <float> number
     if isinf(single) and not isinf(number):
         return DECLINED
-    return put(out, <const char*> &single, 4)
+    memcpy(&short_bits, &single, 4)
+    for at in range(4):
+        out.data[out.size + at] = <char> (short_bits >> (8 * at))
+    out.size += 4
+    return WRITTEN
 
 
 cdef int64_t days_since_epoch(PyObject* value) noexcept:
@@ -241,7 +257,10 @@ cdef int write_bytes(Output* out, PyObject* value) noexcept:
 
 
 cdef int write_enum(Output* out, const ValueNode* node, PyObject* value) noexcept:
-    cdef PyObject* encoded = PyDict_GetItemWithError(node.data, value)
+    cdef PyObject* encoded
+    if not PyUnicode_CheckExact(value):
+        return DECLINED
+    encoded = PyDict_GetItemWithError(node.data, value)
     if encoded == NULL:
         return DECLINED if PyErr_Occurred() == NULL else FAILED
     return write_bytes(out, encoded)
@@ -259,16 +278,16 @@ cdef int write_with_fastavro(Output* out, const ValueNode* node, PyObject* value
 
 # -- values with parts ------------------------------------------------------------------------------------------
 
-cdef int write_held(Output* out, const ValueNode* node, PyObject* value) noexcept:
+cdef int write_held(Output* out, const ValueNode* node, PyObject* value, int levels) noexcept:
     """Write a value to which the caller has a borrowed reference only."""
     cdef int code
     Py_INCREF(value)
-    code = write_value(out, node, value)
+    code = write_value(out, node, value, levels)
     Py_DECREF(value)
     return code
 
 
-cdef int write_union(Output* out, const ValueNode* node, PyObject* value) noexcept:
+cdef int write_union(Output* out, const ValueNode* node, PyObject* value, int levels) noexcept:
     cdef Py_ssize_t before = out.size
     cdef const Child* child = node.children
     cdef int code
@@ -277,7 +296,7 @@ cdef int write_union(Output* out, const ValueNode* node, PyObject* value) noexce
     while child != node.end:
         code = put_number(out, child.branch)
         if code == WRITTEN:
-            code = write_value(out, child.node, value)
+            code = write_value(out, child.node, value, levels)
         if code != DECLINED:
             return code
         out.size = before
@@ -285,7 +304,7 @@ cdef int write_union(Output* out, const ValueNode* node, PyObject* value) noexce
     return DECLINED
 
 
-cdef int write_array(Output* out, const ValueNode* node, PyObject* value) noexcept:
+cdef int write_array(Output* out, const ValueNode* node, PyObject* value, int levels) noexcept:
     cdef Py_ssize_t place = 0
     cdef Py_ssize_t count
     cdef int code
@@ -294,14 +313,14 @@ cdef int write_array(Output* out, const ValueNode* node, PyObject* value) noexce
     count = PyList_GET_SIZE(value)
     code = write_number(out, count) if count else WRITTEN
     while place < count and code == WRITTEN:
-        code = write_held(out, node.children[0].node, PyList_GET_ITEM(value, place))
+        code = write_held(out, node.children[0].node, PyList_GET_ITEM(value, place), levels)
         if PyList_GET_SIZE(value) != count and code == WRITTEN:
             return DECLINED
         place += 1
     return write_number(out, 0) if code == WRITTEN else code
 
 
-cdef int write_map(Output* out, const ValueNode* node, PyObject* value) noexcept:
+cdef int write_map(Output* out, const ValueNode* node, PyObject* value, int levels) noexcept:
     cdef Py_ssize_t place = 0
     cdef Py_ssize_t written = 0
     cdef Py_ssize_t count
@@ -316,7 +335,7 @@ cdef int write_map(Output* out, const ValueNode* node, PyObject* value) noexcept
         Py_INCREF(item)
         code = write_text(out, key)  # runs no Python code
         if code == WRITTEN:
-            code = write_value(out, node.children[0].node, item)
+            code = write_value(out, node.children[0].node, item, levels)
         Py_DECREF(item)
         written += 1
         if PyDict_Size(value) != count and code == WRITTEN:
@@ -326,7 +345,7 @@ cdef int write_map(Output* out, const ValueNode* node, PyObject* value) noexcept
     return write_number(out, 0) if code == WRITTEN else code
 
 
-cdef int write_record(Output* out, const ValueNode* node, PyObject* value) noexcept:
+cdef int write_record(Output* out, const ValueNode* node, PyObject* value, int levels) noexcept:
     cdef const Child* child = node.children
     cdef Py_ssize_t found = 0
     cdef PyObject* item
@@ -343,7 +362,7 @@ cdef int write_record(Output* out, const ValueNode* node, PyObject* value) noexc
             item = child.default
         else:
             return DECLINED
-        code = write_held(out, child.node, item)
+        code = write_held(out, child.node, item, levels)
         if code != WRITTEN:
             return code
         child += 1
@@ -355,8 +374,8 @@ cdef int write_record(Output* out, const ValueNode* node, PyObject* value) noexc
     return WRITTEN
 
 
-cdef int write_value(Output* out, const ValueNode* node, PyObject* value) noexcept:
-    """Write a value that the caller holds. Returns WRITTEN, DECLINED, FAILED or NO_MEMORY."""
+cdef int write_value(Output* out, const ValueNode* node, PyObject* value, int levels) noexcept:
+    """Write a value that the caller holds, within so many others. Returns WRITTEN, DECLINED, FAILED or NO_MEMORY."""
     cdef int operation = node.operation
     cdef int code
     if operation == NULL_VALUE:
@@ -390,16 +409,18 @@ cdef int write_value(Output* out, const ValueNode* node, PyObject* value) noexce
     if operation == FASTAVRO:
         return write_with_fastavro(out, node, value)
     if operation == UNION:
-        return write_union(out, node, value)
-    # Values may contain themselves.
+        return write_union(out, node, value, levels)
+    # Values may contain themselves. Not all versions of CPython count as few levels as a thread's stack has room for.
+    if levels == _MOST_LEVELS:
+        return DECLINED
     if Py_EnterRecursiveCall(" while a value is written in Avro"):
         return FAILED
     if operation == ARRAY:
-        code = write_array(out, node, value)
+        code = write_array(out, node, value, levels + 1)
     elif operation == MAP:
-        code = write_map(out, node, value)
+        code = write_map(out, node, value, levels + 1)
     else:
-        code = write_record(out, node, value)
+        code = write_record(out, node, value, levels + 1)
     Py_LeaveRecursiveCall()
     return code
 
@@ -513,7 +534,7 @@ cdef class AvroRecordEncoder:
         out.most = _MOST_BYTES
         code = put(&out, self._prefix, len(self._prefix))
         if code == WRITTEN:
-            code = write_record(&out, self._nodes, <PyObject*> value)
+            code = write_record(&out, self._nodes, <PyObject*> value, 1)
         try:
             if code == WRITTEN:
                 data = PyBytes_FromStringAndSize(out.data, out.size)

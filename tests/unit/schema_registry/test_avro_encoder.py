@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.write import LOGICAL_WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -304,6 +305,22 @@ def test_values_may_be_nested_deeply():
     assert encode(value) == by_fastavro(parse_schema(json.loads(schema)), value)
 
 
+@pytest.mark.parametrize("levels", [890, 950])
+def test_values_that_are_nested_very_deeply_are_left_to_fastavro(levels):
+    encode, parsed = compiled(record(["null", "Row"]))
+    refusing, _ = compiled(record(["null", "Row"]), refuse=True)
+    value = None
+    for _ in range(levels):
+        value = {"f0": value}
+    assert encode(value) == by_fastavro(parsed, value)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    try:
+        assert outcome(refusing, value)[0] == ("bytes" if levels < 900 else "error")
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 class Exact(int):
     """A subclass of a class that the encoder knows."""
 
@@ -369,7 +386,7 @@ def test_a_key_that_names_the_branch_counts_at_any_depth():
 
 
 class Sly(str):
-    """Equal to a symbol or to a field's name. ``deed`` runs when it is looked up."""
+    """Equal to a field's name. ``deed`` runs when it is looked up."""
 
     deed: Any = None
 
@@ -382,26 +399,40 @@ class Sly(str):
         return str.__eq__(self, other)
 
 
+class SlyZone(datetime.tzinfo):
+    """``deed`` runs when a time in this zone is written."""
+
+    deed: Any = None
+
+    def utcoffset(self, dt: datetime.datetime | None) -> datetime.timedelta:
+        if self.deed is not None:
+            self.deed()
+        return datetime.timedelta(0)
+
+
+TIME = {"type": "long", "logicalType": "timestamp-micros"}
+
+
 def test_dictionaries_may_change_while_they_are_written():
-    symbols = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
-    row = record("string", symbols, {"type": "map", "values": "E"}, {"type": "array", "items": "E"})
+    row = record("string", TIME, {"type": "map", "values": TIME}, {"type": "array", "items": TIME})
     encode, parsed = compiled(row, refuse=True)
-    for change in (dict.clear, lambda each: each.update(f1="B"), lambda each: each.pop("f0", None)):
+    for change in (dict.clear, lambda each: each.update(f1=2), lambda each: each.pop("f0", None)):
         for name in ("f1", "map", "array"):
-            sly = Sly("A")
+            sly = SlyZone()
+            moment = datetime.datetime(2026, 1, 1, tzinfo=sly)
             value: dict[str, Any] = {
                 "".join(("f", "0")): "text" * 10,
-                "f1": "A",
-                "f2": {"".join(("k", "ey")): "A", "other": "B"},
-                "f3": ["A", "B"],
+                "f1": 1,
+                "f2": {"".join(("k", "ey")): 1, "other": 2},
+                "f3": [1, 2],
             }
             parts: list[Any] = [value, value["f2"], value["f3"]]
             if name == "f1":
-                value["f1"] = sly
+                value["f1"] = moment
             elif name == "map":
-                value["f2"]["key"] = sly
+                value["f2"]["key"] = moment
             else:
-                value["f3"][0] = sly
+                value["f3"][0] = moment
 
             def deed(parts: list[Any] = parts, change: Any = change) -> None:
                 whole, inner, items = parts
@@ -412,6 +443,17 @@ def test_dictionaries_may_change_while_they_are_written():
             sly.deed = deed
             kind, result = outcome(encode, value)
             assert kind == "error" or schemaless_reader(io.BytesIO(result[5:]), parsed)
+
+
+def test_symbols_with_code_of_their_own_are_left_to_fastavro():
+    class Same(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    encode, parsed = compiled(record({"type": "enum", "name": "E", "symbols": ["A", "B"]}))
+    assert encode({"f0": Same("B")}) == by_fastavro(parsed, {"f0": Same("B")})
 
 
 def test_keys_with_code_of_their_own():
@@ -426,27 +468,25 @@ def test_keys_with_code_of_their_own():
 
 
 def test_a_record_may_be_written_while_another_one_is():
-    symbols = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
-    encode, parsed = compiled(record("string", symbols, "string"), refuse=True)
-    inner, results = {"f0": "inner", "f1": "B", "f2": "x" * 100_000}, []
-    sly = Sly("A")
+    encode, parsed = compiled(record("string", TIME, "string"), refuse=True)
+    inner, results = {"f0": "inner", "f1": 2, "f2": "x" * 100_000}, []
+    sly = SlyZone()
     sly.deed = lambda: results.append(encode(inner))
-    outer = {"f0": "outer", "f1": sly, "f2": "end"}
-    assert encode(outer) == by_fastavro(parsed, {**outer, "f1": "A"})
+    outer = {"f0": "outer", "f1": datetime.datetime(2026, 1, 1, tzinfo=sly), "f2": "end"}
+    assert encode(outer) == by_fastavro(parsed, {**outer, "f1": datetime.datetime(2026, 1, 1, tzinfo=UTC)})
     assert results[0] == by_fastavro(parsed, inner)
 
 
 def test_an_interrupt_is_not_left_to_fastavro():
-    symbols = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
-    encode, _ = compiled(record(symbols), refuse=True)
+    encode, _ = compiled(record(TIME), refuse=True)
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    sly = Sly("A")
+    sly = SlyZone()
     sly.deed = interrupt
     with pytest.raises(KeyboardInterrupt):
-        encode({"f0": sly})
+        encode({"f0": datetime.datetime(2026, 1, 1, tzinfo=sly)})
 
 
 def test_missing_fields_get_their_defaults():
@@ -497,3 +537,58 @@ def test_defaults_of_a_schema_are_data_and_not_code():
     schema["fields"][0]["default"] = text
     encode, parsed = compiled(json.loads(json.dumps(schema)), refuse=True)
     assert schemaless_reader(io.BytesIO(encode({})[5:]), parsed) == {"f0": text}
+
+
+LOGICAL_KINDS = [
+    {"type": "long", "logicalType": "timestamp-millis"},
+    {"type": "long", "logicalType": "timestamp-micros"},
+    {"type": "int", "logicalType": "date"},
+    {"type": "string", "logicalType": "opt"},
+    [{"type": "string", "logicalType": "opt"}, "null"],
+]
+
+
+@pytest.mark.parametrize("kind", LOGICAL_KINDS, ids=str)
+def test_logical_types_of_the_application_are_left_to_fastavro(kind, monkeypatch):
+    logical = kind[0] if isinstance(kind, list) else kind
+    value, written = (None, "none") if logical["type"] == "string" else (3, 5)
+    name = f"{logical['type']}-{logical['logicalType']}"
+    monkeypatch.setitem(LOGICAL_WRITERS, name, lambda value, schema: written)
+    encode, parsed = compiled(record(kind))
+    assert encode({"f0": value}) == by_fastavro(parsed, {"f0": value})
+
+
+def test_a_logical_type_of_the_outermost_record_is_left_to_fastavro(monkeypatch):
+    monkeypatch.setitem(LOGICAL_WRITERS, "record-more", lambda value, schema: {"f0": value["f0"] + 1})
+    encode, parsed = compiled({**record("long"), "logicalType": "more"})
+    assert encode({"f0": 1}) == by_fastavro(parsed, {"f0": 1})
+
+
+def fields(*names: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": "long"} for name in names]}
+
+
+def nested(levels: int) -> Any:
+    schema: Any = "long"
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+UNUSUAL = [
+    (fields("a", "a"), {"a": 1, "b": 2}),
+    (record(["null", fields("-type")]), {"f0": {"-type": 1}}),
+    (fields(5), {5: 1}),
+    (record({"type": "enum", "name": "string", "symbols": ["A"]}, "string"), {"f0": "A", "f1": "A"}),
+    (record({"type": "fixed", "name": "X", "size": 2**70}), {"f0": b"x"}),
+    (record(nested(1000)), {"f0": []}),
+]
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["strict", "lenient"])
+@pytest.mark.parametrize(
+    ("schema", "value"), UNUSUAL, ids=["repeated", "-type", "number", "enum string", "fixed", "arrays"]
+)
+def test_unusual_schemas_are_left_to_fastavro(schema, value, strict):
+    encode, parsed = compiled(schema, strict)
+    assert outcome(encode, value) == outcome(lambda each: by_fastavro(parsed, each, strict), value)
