@@ -26,10 +26,11 @@ from tests.support.interruption import interrupt_after
 from tests.support.units.accumulator_kit import Kit
 
 TS = 1_700_000_000_000
+#: Of those that are Python code: an interrupt cannot come within a compiled function.
 APPENDING = {
-    ProducerBatch.try_append.__code__,
-    RecordAppender.append.__code__,
-    BatchWriter.append.__code__,
+    function.__code__
+    for function in (ProducerBatch.try_append, RecordAppender.append, BatchWriter.append)
+    if hasattr(function, "__code__")
 }
 
 
