@@ -32,7 +32,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import Outcome, ProducerClosedError
-from kproducer.errors.suggestions import PRODUCER_METHODS, keyword_hints, no_such_attribute
+from kproducer.errors.suggestions import PRODUCER_METHODS, WrongStatement, keyword_hints, no_such_attribute
 from kproducer.kernel import IMPLEMENTATION, FastSend, fast_send
 from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
@@ -581,6 +581,9 @@ class KafkaProducer:
     def config(self) -> ProducerConfig:
         """The settings in force."""
         return self._lifecycle.config
+
+    if not TYPE_CHECKING:  # type checkers would take it for a method
+        __aenter__ = WrongStatement("async with", "use 'with', or 'async with AsyncKafkaProducer(...)'")
 
     def __enter__(self) -> Self:
         return self

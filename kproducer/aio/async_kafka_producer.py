@@ -27,7 +27,12 @@ from kproducer.errors import (
     KafkaTimeoutError,
     MetadataTimeoutError,
 )
-from kproducer.errors.suggestions import ASYNC_PRODUCER_METHODS, keyword_hints, no_such_attribute
+from kproducer.errors.suggestions import (
+    ASYNC_PRODUCER_METHODS,
+    WrongStatement,
+    keyword_hints,
+    no_such_attribute,
+)
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
@@ -524,6 +529,9 @@ class AsyncKafkaProducer:
         """The settings in force."""
         return self._producer.config
 
+    if not TYPE_CHECKING:  # type checkers would take it for a method
+        __enter__ = WrongStatement("with", "use 'async with', or 'with KafkaProducer(...)' without asyncio")
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -552,6 +560,9 @@ class AsyncTransaction:
 
     def __init__(self, producer: AsyncKafkaProducer) -> None:
         self._producer = producer
+
+    if not TYPE_CHECKING:
+        __enter__ = WrongStatement("with", "use 'async with'")
 
     async def __aenter__(self) -> None:
         self._producer.begin_transaction()
