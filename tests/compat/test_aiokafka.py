@@ -17,7 +17,9 @@ import pytest
 from aiokafka.producer.producer import _missing
 from aiokafka.structs import RecordMetadata
 
+from kproducer import AuthenticationError, SslAuthenticationError
 from kproducer.compat.aiokafka import AIOKafkaProducer
+from kproducer.compat.aiokafka.errors import as_aiokafka
 from kproducer.testing import FakeKafka
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:aiokafka")
@@ -193,6 +195,12 @@ def test_the_adapter_takes_more_headers(kafka: FakeKafka) -> None:
 
     run(main)
     assert [each.headers for each in kafka.topic("t").records()] == [(("a", b"1"), ("bc", None))] * 4
+
+
+def test_a_certificate_that_is_not_accepted_is_a_connection_error() -> None:
+    """aiokafka's start() reports it so, and wrong passwords as AuthenticationFailedError."""
+    assert isinstance(as_aiokafka(SslAuthenticationError("no")), aiokafka.errors.KafkaConnectionError)
+    assert isinstance(as_aiokafka(AuthenticationError("no")), aiokafka.errors.AuthenticationFailedError)
 
 
 # -- the end -----------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ Source: the API reference of aiokafka.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +23,6 @@ from kproducer.compat.aiokafka.errors import (
 )
 from kproducer.compat.aiokafka.record_metadata import RecordMetadata
 from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import ProducerClosedError
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import INT32_MAX, TopicPartition
 
@@ -56,7 +54,7 @@ class AIOKafkaProducer:
         ValueError: a setting is not valid.
         NotImplementedError: ``sasl_oauth_token_provider`` is given.
 
-    If it was started and is not stopped, its end is a ResourceWarning.
+    A producer that was started and not stopped causes a ResourceWarning when it is deleted.
     """
 
     # Of the class, for a constructor that fails.
@@ -168,7 +166,7 @@ class AIOKafkaProducer:
         """Connect, and get a producer id if there is a ``transactional_id``.
 
         Raises:
-            KafkaConnectionError: no broker answered within ``request_timeout_ms``.
+            KafkaConnectionError: no broker answered within ``request_timeout_ms``, or TLS failed.
             KafkaError, ValueError: credentials or settings are refused.
         """
         if self._producer is not None:
@@ -260,10 +258,11 @@ class AIOKafkaProducer:
         """Wait until the outcome of everything sent is known. Allowed before ``start`` and after ``stop``."""
         if self._producer is None:
             return
-        with aiokafka_errors(), contextlib.suppress(ProducerClosedError):
-            await self._producer.flush()
-        if self._closed:
-            await self._producer.aclose()  # it may not be done yet
+        with aiokafka_errors():
+            if self._closed:
+                await self._producer.aclose()  # stop() may not be done yet
+            else:
+                await self._producer.flush()
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The numbers of the topic's partitions."""

@@ -54,6 +54,7 @@ _COUNTERPARTS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Any], 
     ((ours.DeliveryTimeoutError, ours.RequestTimeoutError), RequestTimedOutError),
     (ours.KafkaTimeoutError, KafkaTimeoutError),
     (ours.IllegalStateError, IllegalOperation),
+    (ours.SslAuthenticationError, KafkaConnectionError),
     (ours.AuthenticationError, AuthenticationFailedError),
     (ours.NetworkError, KafkaConnectionError),
 )
