@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,9 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from kproducer.errors.suggestions import no_such_name
+
+            raise no_such_name(__name__, name, sys._getframe(1))
         value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
         globals()[name] = value
         return value

@@ -32,7 +32,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import Outcome, ProducerClosedError
-from kproducer.errors.suggestions import PRODUCER_METHODS, keyword_hints, no_such_attribute
+from kproducer.errors.suggestions import PRODUCER_METHODS, WrongStatement, keyword_hints, no_such_attribute
 from kproducer.kernel import IMPLEMENTATION, FastSend, fast_send
 from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
@@ -429,7 +429,7 @@ class KafkaProducer:
             FatalProducerError: the brokers have no transactions, or refuse these settings.
             IllegalStateError: there is no ``transactional_id``, or the producer is initialized already.
         """
-        self._transactions.run("init_transactions", timeout, lambda state: state.begin_initialize())
+        self._transactions.initialize(timeout)()
 
     def change_transactional_id(self, transactional_id: str) -> None:
         """Continue under another transactional id, or start over with the same; then ``init_transactions``.
@@ -477,9 +477,7 @@ class KafkaProducer:
             KafkaTimeoutError: not done in time; calling it again adds the offsets again, which is harmless.
             FatalProducerError, IllegalStateError: as ``begin_transaction``.
         """
-        self._transactions.run(
-            "send_offsets_to_transaction", timeout, lambda state: state.send_offsets(offsets, group_metadata)
-        )
+        self._transactions.send_offsets(offsets, group_metadata, timeout)()
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Deliver what was sent, then commit.
@@ -493,7 +491,7 @@ class KafkaProducer:
             FatalProducerError: the producer has failed; close it.
             IllegalStateError: there is no open transaction.
         """
-        self._transactions.commit(timeout)
+        self._transactions.commit(timeout)()
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Drop the records that were not sent yet, and abort: consumers skip those that were.
@@ -504,7 +502,7 @@ class KafkaProducer:
         Raises:
             KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
-        self._transactions.abort(timeout)
+        self._transactions.abort(timeout)()
 
     def transaction(self) -> AbstractContextManager[None]:
         """Begin a transaction for a ``with`` block: commit at its end, abort if it raises or cannot commit.
@@ -520,6 +518,7 @@ class KafkaProducer:
 
         No transaction can be begun here until this one has ended, by ``commit_transaction`` or
         ``abort_transaction``. If another process ends it, close this producer or change its transactional id.
+        May be repeated, with the same result, until then.
 
         Args:
             timeout: seconds; ``None``: ``max_block_ms``.
@@ -546,10 +545,7 @@ class KafkaProducer:
                 id. In the second case it may have been committed before.
             KafkaTimeoutError, FatalProducerError, IllegalStateError: as ``commit_transaction``.
         """
-        call = "commit_prepared"
-        self._transactions.run(
-            call, timeout, lambda state: state.take_over(prepared, call).begin_commit(call), flush=True
-        )
+        self._transactions.commit_prepared(prepared, timeout)()
 
     def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
         """Abort the transaction of another process; see ``commit_prepared``.
@@ -558,8 +554,7 @@ class KafkaProducer:
             IllegalStateError: it was committed, or as ``commit_prepared``.
             FencedError, InvalidArgumentError, KafkaTimeoutError, FatalProducerError: as ``commit_prepared``.
         """
-        call = "abort_prepared"
-        self._transactions.run(call, timeout, lambda state: state.take_over(prepared, call).begin_abort(call))
+        self._transactions.abort_prepared(prepared, timeout)()
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -586,6 +581,9 @@ class KafkaProducer:
     def config(self) -> ProducerConfig:
         """The settings in force."""
         return self._lifecycle.config
+
+    if not TYPE_CHECKING:  # type checkers would take it for a method
+        __aenter__ = WrongStatement("async with", "use 'with', or 'async with AsyncKafkaProducer(...)'")
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kproducer.errors import KafkaError, Outcome
 from kproducer.runtime.loop_wakeup import LoopWakeup
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Waiters that are completed in one turn of the loop; the tasks that they resume run between two turns.
 _WAITERS_PER_TURN = 128
+
+_Result = TypeVar("_Result")
 
 
 class CancelledSend(str):
@@ -62,8 +64,8 @@ class CancelledSend(str):
         return None
 
 
-class SendFuture(asyncio.Future[RecordMetadata]):
-    """The ``asyncio.Future`` of a record: await it, gather it, or give it to ``asyncio.create_task``.
+class RecordFuture(asyncio.Future[_Result]):
+    """What ``LoopWaiters`` completes: the ``asyncio.Future`` of a record.
 
     Belongs to the event loop in which it was created. If it is cancelled, the ``CancelledError`` has a
     ``CancelledSend``; a record that was accepted is delivered all the same.
@@ -73,11 +75,10 @@ class SendFuture(asyncio.Future[RecordMetadata]):
     """
 
     # A dictionary per future would be one more object for the garbage collector to walk.
-    __slots__ = ("_steps", "record")
+    __slots__ = ("record",)
 
     # Set by the one who makes it.
     record: FutureRecordMetadata | None
-    _steps: Generator[Any, None, RecordMetadata]
 
     def cancel(self, msg: Any = None) -> bool:
         """Stop waiting: a record that was not accepted yet is not sent. ``False``: it is done already."""
@@ -87,6 +88,21 @@ class SendFuture(asyncio.Future[RecordMetadata]):
 
     def complete(self, record: FutureRecordMetadata) -> None:
         """Take over the outcome of a record that is done. This future is not."""
+        raise NotImplementedError
+
+
+class SendFuture(RecordFuture[RecordMetadata]):
+    """The future of ``AsyncKafkaProducer.send``: await it, gather it, or give it to ``asyncio.create_task``.
+
+    See ``RecordFuture`` for the rest.
+    """
+
+    __slots__ = ("_steps",)
+
+    _steps: Generator[Any, None, RecordMetadata]
+
+    def complete(self, record: FutureRecordMetadata) -> None:
+        """See ``RecordFuture``."""
         try:
             metadata = record.result()
         except KafkaError as error:
@@ -94,7 +110,8 @@ class SendFuture(asyncio.Future[RecordMetadata]):
         else:
             self.set_result(metadata)
 
-    # asyncio.create_task() and TaskGroup.create_task() take coroutines only. With these methods, this is one.
+    # asyncio.create_task() and TaskGroup.create_task() take coroutines only. With these methods, this is one;
+    # asyncio.wait() refuses it for that.
 
     def send(self, value: Any) -> Any:
         """For tasks: the next step of awaiting this."""
@@ -116,7 +133,7 @@ class SendFuture(asyncio.Future[RecordMetadata]):
             return self._steps
 
 
-class _LastWaiter(SendFuture):
+class _LastWaiter(RecordFuture[None]):
     """Completed after the waiters of a batch that are there already."""
 
     __slots__ = ()
@@ -125,7 +142,7 @@ class _LastWaiter(SendFuture):
         return asyncio.Future.cancel(self, msg)  # it is not about a record, so there is no report
 
     def complete(self, record: object) -> None:
-        self.set_result(None)  # type: ignore[arg-type]  # nobody reads it
+        self.set_result(None)
 
 
 class LoopWaiters:
@@ -139,13 +156,13 @@ class LoopWaiters:
         self.wakeup = LoopWakeup(loop)
         self._loop = loop
         #: The waiters of each batch that is not finished yet, in the order of their records.
-        self._by_result: dict[ProduceRequestResult, list[SendFuture]] = {}
+        self._by_result: dict[ProduceRequestResult, list[RecordFuture[Any]]] = {}
         #: Those of the last ``add``: most records are in the same batch as the one before.
         self._last: ProduceRequestResult | None = None
-        self._last_waiters: list[SendFuture] = []
-        self._finished: deque[SendFuture] = deque()
+        self._last_waiters: list[RecordFuture[Any]] = []
+        self._finished: deque[RecordFuture[Any]] = deque()
 
-    def add(self, record: FutureRecordMetadata, waiter: SendFuture) -> None:
+    def add(self, record: FutureRecordMetadata, waiter: RecordFuture[Any]) -> None:
         """Complete ``waiter`` when the record is delivered or has failed."""
         waiter.record = record
         result = record._batch_result

@@ -27,7 +27,12 @@ from kproducer.errors import (
     KafkaTimeoutError,
     MetadataTimeoutError,
 )
-from kproducer.errors.suggestions import ASYNC_PRODUCER_METHODS, keyword_hints, no_such_attribute
+from kproducer.errors.suggestions import (
+    ASYNC_PRODUCER_METHODS,
+    WrongStatement,
+    keyword_hints,
+    no_such_attribute,
+)
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
@@ -79,6 +84,7 @@ class AsyncKafkaProducer:
     def _start(self, producer: KafkaProducer) -> None:
         self._producer = producer
         self._lifecycle = producer._lifecycle
+        self._transactions = producer._transactions
         self._record_sender = sender = producer._record_sender
         #: Whether the compiled kernel may try each record as it is given.
         self._tries_fast = sender.has_fast_path and not (sender.serializes_key or sender.serializes_value)
@@ -382,11 +388,13 @@ class AsyncKafkaProducer:
 
     # -- transactions ----------------------------------------------------------------------------------
     # Each call waits on a thread, one after another. A call that is cancelled before its turn does nothing;
-    # afterwards it continues, as one that times out does, and the same call made again waits for it.
+    # afterwards it continues, as one that times out does, and the same call made again waits for it. Hence
+    # see() comes last, without an await before the return: only then does the caller know the outcome.
 
     async def init_transactions(self, timeout: float | None = None) -> None:
         """See ``KafkaProducer.init_transactions``."""
-        await self._calls.run(self._producer.init_transactions, timeout)
+        see = await self._calls.run(self._transactions.initialize, timeout)
+        see()
 
     def begin_transaction(self) -> None:
         """See ``KafkaProducer.begin_transaction``. It does not wait, so it is not awaited."""
@@ -399,7 +407,8 @@ class AsyncKafkaProducer:
         timeout: float | None = None,
     ) -> None:
         """See ``KafkaProducer.send_offsets_to_transaction``."""
-        await self._calls.run(self._producer.send_offsets_to_transaction, offsets, group_metadata, timeout)
+        see = await self._calls.run(self._transactions.send_offsets, offsets, group_metadata, timeout)
+        see()
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
         """See ``KafkaProducer.commit_transaction``. Waits for records of this loop that still wait.
@@ -411,9 +420,10 @@ class AsyncKafkaProducer:
 
     async def _commit(self, timeout: float | None = None, always: bool = False) -> None:
         try:
-            await self._calls.run(self._producer.commit_transaction, timeout, always=always)
+            see = await self._calls.run(self._transactions.commit, timeout, always=always)
         finally:
             self._refuse_late()
+        see()
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
         """See ``KafkaProducer.abort_transaction``. Records that wait to be accepted fail."""
@@ -421,11 +431,12 @@ class AsyncKafkaProducer:
         error = IllegalStateError("the transaction was aborted before the record was accepted")
         refused = None if waiting is None else waiting.refuse_all(error)
         try:
-            await self._calls.run(self._producer.abort_transaction, timeout, always=True)
+            see = await self._calls.run(self._transactions.abort, timeout, always=True)
         finally:
             self._refuse_late()
         if refused is not None:
             await refused
+        see()
 
     async def _until_none_waits(self) -> None:
         """``_until_accepted``, also for records that other tasks send meanwhile."""
@@ -453,11 +464,13 @@ class AsyncKafkaProducer:
 
     async def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
         """See ``KafkaProducer.commit_prepared``."""
-        await self._calls.run(self._producer.commit_prepared, prepared, timeout)
+        see = await self._calls.run(self._transactions.commit_prepared, prepared, timeout)
+        see()
 
     async def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None = None) -> None:
         """See ``KafkaProducer.abort_prepared``."""
-        await self._calls.run(self._producer.abort_prepared, prepared, timeout)
+        see = await self._calls.run(self._transactions.abort_prepared, prepared, timeout)
+        see()
 
     def change_transactional_id(self, transactional_id: str) -> None:
         """See ``KafkaProducer.change_transactional_id``."""
@@ -516,6 +529,9 @@ class AsyncKafkaProducer:
         """The settings in force."""
         return self._producer.config
 
+    if not TYPE_CHECKING:  # type checkers would take it for a method
+        __enter__ = WrongStatement("with", "use 'async with', or 'with KafkaProducer(...)' without asyncio")
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -544,6 +560,9 @@ class AsyncTransaction:
 
     def __init__(self, producer: AsyncKafkaProducer) -> None:
         self._producer = producer
+
+    if not TYPE_CHECKING:
+        __enter__ = WrongStatement("with", "use 'async with'")
 
     async def __aenter__(self) -> None:
         self._producer.begin_transaction()

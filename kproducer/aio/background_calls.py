@@ -49,7 +49,7 @@ class BackgroundCalls:
         """The result of ``call(*arguments)``.
 
         If this is cancelled before the call has begun, it does not begin, unless it is to be made ``always``;
-        otherwise it continues, and its result is lost.
+        otherwise it continues, and nobody receives its result.
 
         Args:
             waits: ``False``: do not wait for earlier calls.
@@ -92,4 +92,6 @@ class BackgroundCalls:
         except asyncio.CancelledError:
             if not always:
                 may_begin.acquire(blocking=False)
+            if outcome.done() and not outcome.cancelled():
+                outcome.exception()  # it failed in the same moment: nobody else retrieves the error
             raise

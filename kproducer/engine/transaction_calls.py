@@ -1,14 +1,16 @@
 """TransactionCalls: what the transactional methods of ``KafkaProducer`` have in common.
 
 The I/O thread performs the steps; this code starts them and waits, on the caller's thread. A call that times
-out continues in the background, and the same call made again waits for it.
+out continues in the background, and the same call made again waits for it. So does one whose caller was
+cancelled: asyncio waits on a thread, so each call here returns a function that the caller itself calls, with
+which it has seen the outcome.
 Source: KIP-98, KIP-447; Kafka class ``KafkaProducer``.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kproducer.errors import (
@@ -24,9 +26,14 @@ from kproducer.runtime.guarded_logger import GuardedLogger
 if TYPE_CHECKING:
     from kproducer.engine.engine_lifecycle import EngineLifecycle
     from kproducer.engine.producer_engine import ProducerEngine
-    from kproducer.transactions.transaction_arguments import PreparedTransaction
+    from kproducer.transactions.transaction_arguments import (
+        ConsumerGroupMetadata,
+        OffsetAndMetadata,
+        PreparedTransaction,
+    )
     from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
     from kproducer.transactions.transaction_state import PendingOperation
+    from kproducer.types import TopicPartition
 
 _log = GuardedLogger(__name__)
 
@@ -41,10 +48,16 @@ _TIMES = {
 }
 
 
+#: Raises the error of a step that has ended, if it has one. Until it is called, nobody has seen the outcome,
+#: and the same call made again has the same outcome.
+See = Callable[[], None]
+
+
 class TransactionCalls:
     """Starts the steps of transactions, and waits for them. Thread-safe.
 
-    ``timeout`` is in seconds; ``None`` means ``max_block_ms``.
+    ``timeout`` is in seconds; ``None`` means ``max_block_ms``. A call that returns ``See`` has waited for the
+    end of its step, and raises if it cannot: the step was refused or has timed out.
 
     Args:
         lifecycle: has the running engine; a forked child has another one than its parent.
@@ -60,19 +73,19 @@ class TransactionCalls:
             raise IllegalStateError(f"{call}: set transactional_id to use transactions")
         return transaction_lifecycle
 
-    def run(
+    def _run(
         self,
         call: str,
         timeout: float | None,
         begin: Callable[[TransactionLifecycle], PendingOperation],
         flush: bool = False,
-    ) -> None:
+    ) -> See:
         """Begin a step and wait for its end. A call that is refused begins nothing.
 
         Args:
             call: names the method in error messages.
             timeout: see above.
-            begin: begins the step, unless the last call has timed out and the step continues.
+            begin: begins the step, unless the outcome of the last call has not been seen.
             flush: send batches without waiting for ``linger_ms`` meanwhile.
         """
         engine, transaction_lifecycle, timeout_s = self._check_may_wait(call, timeout)
@@ -88,8 +101,16 @@ class TransactionCalls:
                 f"{call}: not done within {timeout_s} s; it continues in the background, and "
                 f"{call} called again waits for it{f'; {causes}' if causes else ''}"
             )
-        transaction_lifecycle.acknowledge(operation)
-        operation.raise_if_failed()
+
+        def see() -> None:
+            transaction_lifecycle.acknowledge(operation)
+            operation.raise_if_failed()
+
+        return see
+
+    def initialize(self, timeout: float | None) -> See:
+        """See ``KafkaProducer.init_transactions``."""
+        return self._run("init_transactions", timeout, lambda state: state.begin_initialize())
 
     def begin(self) -> None:
         """See ``KafkaProducer.begin_transaction``."""
@@ -97,13 +118,36 @@ class TransactionCalls:
         with self._lifecycle.running_engine().call_times.timing("txn-begin-time-ns-total"):
             transaction_lifecycle.begin_transaction()
 
-    def commit(self, timeout: float | None) -> None:
-        """See ``KafkaProducer.commit_transaction``."""
-        self.run("commit_transaction", timeout, lambda state: state.begin_commit(), flush=True)
+    def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        timeout: float | None,
+    ) -> See:
+        """See ``KafkaProducer.send_offsets_to_transaction``."""
+        return self._run(
+            "send_offsets_to_transaction", timeout, lambda state: state.send_offsets(offsets, group)
+        )
 
-    def abort(self, timeout: float | None) -> None:
+    def commit(self, timeout: float | None) -> See:
+        """See ``KafkaProducer.commit_transaction``."""
+        return self._run("commit_transaction", timeout, lambda state: state.begin_commit(), flush=True)
+
+    def abort(self, timeout: float | None) -> See:
         """See ``KafkaProducer.abort_transaction``."""
-        self.run("abort_transaction", timeout, lambda state: state.begin_abort())
+        return self._run("abort_transaction", timeout, lambda state: state.begin_abort())
+
+    def commit_prepared(self, prepared: PreparedTransaction, timeout: float | None) -> See:
+        """See ``KafkaProducer.commit_prepared``."""
+        call = "commit_prepared"
+        return self._run(
+            call, timeout, lambda state: state.take_over(prepared, call).begin_commit(call), flush=True
+        )
+
+    def abort_prepared(self, prepared: PreparedTransaction, timeout: float | None) -> See:
+        """See ``KafkaProducer.abort_prepared``."""
+        call = "abort_prepared"
+        return self._run(call, timeout, lambda state: state.take_over(prepared, call).begin_abort(call))
 
     def prepare(self, timeout: float | None) -> PreparedTransaction:
         """See ``KafkaProducer.prepare``."""
@@ -130,12 +174,12 @@ class TransactionCalls:
         try:
             yield
             is_committing = True
-            self.commit(None)
+            self.commit(None)()
         except BaseException as error:
             # If the producer has failed, nothing can be aborted. A commit that timed out continues.
             if not is_committing or not isinstance(error, (FatalProducerError, KafkaTimeoutError)):
                 with abort_after(error, self._lifecycle.config.transactional_id):
-                    self.abort(None)
+                    self.abort(None)()
             raise
 
     def _check_may_wait(

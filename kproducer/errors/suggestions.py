@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from types import FrameType
+from typing import Any, NoReturn, TypeVar, cast
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -205,6 +206,65 @@ SEND_MANY_RESULT_METHODS = {
     "metadata": "use result[i].result(), the metadata of record i",
     "succeeded": "use succeeded_count",
 }
+
+
+_OWN = "use kproducer.KafkaProducer"
+_OWN_ASYNC = "use kproducer.AsyncKafkaProducer"
+_NO_CONSUMER = "kproducer has no consumer; use that of another client, in the same process"
+_NO_ADMIN = "kproducer has no admin client; use that of another client, in the same process"
+
+#: Names of the package: classes of other clients.
+PACKAGE_NAMES = {
+    "AIOKafkaConsumer": _NO_CONSUMER,
+    "AIOKafkaProducer": f"{_OWN_ASYNC}, or kproducer.compat.aiokafka.AIOKafkaProducer, an adapter",
+    "AIOProducer": _OWN_ASYNC,
+    "AdminClient": _NO_ADMIN,
+    "AsyncProducer": _OWN_ASYNC,
+    "Consumer": _NO_CONSUMER,
+    "KafkaAdminClient": _NO_ADMIN,
+    "KafkaConsumer": _NO_CONSUMER,
+    "Producer": f"{_OWN}, or kproducer.compat.confluent_kafka.Producer, an adapter",
+    "SerializingProducer": f"{_OWN} with key_serializer and value_serializer",
+}
+
+
+def no_such_name(package: str, name: str, caller: FrameType) -> Exception:
+    """The error for a name that a package does not have, with a suggestion if another client has it.
+
+    Args:
+        package: its name.
+        name: the missing one.
+        caller: who asks for it. To ``from package import name``, an AttributeError says nothing: Python
+            replaces its text.
+    """
+    hint = PACKAGE_NAMES.get(name)
+    if hint is None:
+        return AttributeError(f"module {package!r} has no attribute {name!r}")
+    import opcode  # only loaded for an error
+
+    if opcode.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
+        return ImportError(f"cannot import name {name!r} from {package!r}: {hint}", name=package)
+    return AttributeError(f"module {package!r} has no attribute {name!r}: {hint}")
+
+
+class _UnsupportedStatementError(TypeError, AttributeError):
+    """Python raises a TypeError for the statement; for ``hasattr``, the method is missing."""
+
+
+class WrongStatement:
+    """``__enter__`` or ``__aenter__`` of a class without it: the error of ``with`` has a suggestion.
+
+    Args:
+        statement: what does not work.
+        hint: what to use.
+    """
+
+    def __init__(self, statement: str, hint: str) -> None:
+        self._text = f"does not support {statement!r}: {hint}"
+
+    def __get__(self, owner: object, owner_class: object = None) -> NoReturn:
+        kind = owner_class if owner is None else type(owner)
+        raise _UnsupportedStatementError(f"{getattr(kind, '__name__', kind)!r} object {self._text}")
 
 
 def no_such_attribute(owner: object, name: str, suggestions: Mapping[str, str]) -> AttributeError:

@@ -270,14 +270,20 @@ class TransactionLifecycle:
     def prepare(self) -> PreparedTransaction:
         """Hand the transaction over. Flush first; no more records are accepted.
 
+        May be repeated: the caller that was cancelled or interrupted does not have the result.
+
         Raises:
             IllegalStateError: some records or offsets are not written yet. Others as ``begin_commit``.
         """
         with self.lock:
-            transaction = self._check_in_transaction("prepare")
-            if self.has_unwritten() or transaction.new_partitions or transaction.offsets:
-                raise IllegalStateError("prepare: some records or offsets are not written yet; flush first")
-            self.move_to(_S.PREPARED)
+            transaction = self.transaction
+            if self.state is not _S.PREPARED or transaction is None or transaction.is_taken_over:
+                transaction = self._check_in_transaction("prepare")
+                if self.has_unwritten() or transaction.new_partitions or transaction.offsets:
+                    raise IllegalStateError(
+                        "prepare: some records or offsets are not written yet; flush first"
+                    )
+                self.move_to(_S.PREPARED)
             assert self.transactional_id is not None
             is_empty = not transaction.may_have_started
             # Other processes may send EndTxn, and this one does not learn whether it was answered.

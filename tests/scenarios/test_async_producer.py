@@ -24,16 +24,19 @@ from kproducer import (
     BufferExhaustedError,
     CancelledSend,
     CloseTimeoutError,
+    ConsumerGroupMetadata,
     IllegalStateError,
     InvalidArgumentError,
     KafkaError,
     KafkaTimeoutError,
     MetadataTimeoutError,
+    OffsetAndMetadata,
     Outcome,
     ProducerClosedError,
     ProducerRecord,
     RecordMetadata,
     SerializationError,
+    TopicPartition,
 )
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.aio.waiting_records import WaitingRecords
@@ -45,7 +48,7 @@ from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 
-PRODUCE, METADATA = 0, 3
+PRODUCE, METADATA, INIT_PRODUCER_ID, END_TXN = 0, 3, 22, 26
 ONE_BATCH: dict[str, Any] = {"buffer_memory": 16_384, "batch_size": 16_384, "linger_ms": 0}
 #: More than half of a batch, so that each record needs memory of its own.
 LARGE = b"x" * 9_000
@@ -1343,9 +1346,10 @@ def test_a_block_that_is_cancelled_while_its_commit_is_queued_is_committed(
             assert isinstance(await outcome_of(task), asyncio.CancelledError)
             may_end.set()
             await earlier
-            await until(lambda: len(one.committed_records("t", 0)) == 1)
+            await producer.commit_transaction()
 
     run(main)
+    assert [each.value for each in one.committed_records("t", 0)] == [b"kept"]
 
 
 def test_a_transaction_is_not_committed_without_a_record_of_a_closed_loop(
@@ -1368,3 +1372,136 @@ def test_a_transaction_is_not_committed_without_a_record_of_a_closed_loop(
     run(leave)
     run(main)
     assert one.committed_records("t", 0) == []
+
+
+async def call_again_until_done(call: Callable[[], Awaitable[Any]]) -> Any:
+    """What an application does that has to know the outcome."""
+    try:
+        return await call()
+    except asyncio.CancelledError:
+        return await call()
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+@pytest.mark.parametrize(
+    ("name", "api"),
+    [
+        ("init_transactions", INIT_PRODUCER_ID),
+        ("commit_transaction", END_TXN),
+        ("abort_transaction", END_TXN),
+        ("prepare", PRODUCE),
+    ],
+)
+def test_a_cancelled_transactional_call_made_again_waits_for_its_end(
+    one: FakeCluster, run: Runner, name: str, api: int, has_ended: bool
+) -> None:
+    gate = one.gate()
+    if name == "init_transactions":
+        one.control(api, faults.hold_after(gate))
+
+    async def main() -> None:
+        async with producer_of(one, transactional_id="it") as producer:
+            if name != "init_transactions":
+                await producer.init_transactions()
+                one.control(api, faults.hold_after(gate))
+                producer.begin_transaction()
+                first = producer.send("t", b"first", partition=0)
+                if name == "abort_transaction":
+                    await first  # otherwise there is nothing to abort
+            call = getattr(producer, name)
+            task = asyncio.create_task(call())
+            await asyncio.to_thread(gate.wait_until_reached)
+            task.cancel()
+            assert isinstance(await outcome_of(task), asyncio.CancelledError)
+            again = None if has_ended else asyncio.create_task(call())
+            await asyncio.sleep(0)
+            gate.open()
+            if again is None:
+                thread_name = f"kproducer-call-{producer.config.client_id}"
+                await until(lambda: all(each.name != thread_name for each in threading.enumerate()))
+                again = call()
+            result = await again
+            if name == "prepare":
+                assert result.transactional_id == "it"
+                await producer.commit_transaction()
+            else:
+                # The outcome is known now, so this is another call.
+                with pytest.raises(IllegalStateError):
+                    await call()
+            async with producer.transaction():
+                await producer.send("t", b"last", partition=0)
+
+    run(main)
+    committed = [b"first"] if name in ("commit_transaction", "prepare") else []
+    assert [each.value for each in one.committed_records("t", 0)] == [*committed, b"last"]
+
+
+def test_an_abort_cancelled_while_it_refuses_records_can_be_made_again(one: FakeCluster, run: Runner) -> None:
+    async def main() -> None:
+        async with producer_of(one, transactional_id="it") as producer:
+            await producer.init_transactions()
+            producer.begin_transaction()
+            await producer.send("t", b"dropped", partition=0)
+            is_refusing = asyncio.Event()
+
+            async def refuse(_: object) -> None:
+                is_refusing.set()
+                await asyncio.Event().wait()
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(producer._waiting_of(asyncio.get_running_loop()), "refuse_all", refuse)
+                task = asyncio.create_task(producer.abort_transaction())
+                await is_refusing.wait()
+                task.cancel()
+                assert isinstance(await outcome_of(task), asyncio.CancelledError)
+            await producer.abort_transaction()
+            with pytest.raises(IllegalStateError):
+                await producer.abort_transaction()
+
+    run(main)
+
+
+def test_a_transactional_call_cancelled_at_any_step_can_be_made_again(
+    one: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Runner(asyncio.new_event_loop, monkeypatch)
+    expected: list[bytes] = []
+
+    async def program(producer: AsyncKafkaProducer, name: bytes) -> None:
+        await call_again_until_done(producer.init_transactions)
+        producer.begin_transaction()
+        producer.send("t", name + b"-1", partition=0)
+        group, offsets = ConsumerGroupMetadata("g"), {TopicPartition("t", 0): OffsetAndMetadata(1)}
+        await call_again_until_done(lambda: producer.send_offsets_to_transaction(offsets, group))
+        await call_again_until_done(producer.commit_transaction)
+        producer.begin_transaction()
+        # More than are refused in one turn of the loop.
+        waiting = [producer.send("nope", b"aborted") for _ in range(300)]
+        await call_again_until_done(producer.abort_transaction)
+        assert all(each.done() for each in waiting)
+        await asyncio.gather(*waiting, return_exceptions=True)
+        producer.begin_transaction()
+        producer.send("t", name + b"-2", partition=0)
+        prepared = await call_again_until_done(producer.prepare)
+        producer.change_transactional_id(prepared.transactional_id)
+        await call_again_until_done(lambda: producer.commit_prepared(prepared))
+
+    async def main(cancel_after: int) -> bool:
+        name = b"%03d" % cancel_after
+        async with producer_of(one, transactional_id=f"it-{cancel_after}") as producer:
+            task = asyncio.create_task(program(producer, name))
+            for _ in range(cancel_after):
+                await asyncio.sleep(0)
+            is_done = task.done()
+            task.cancel()
+            await task
+        expected.extend([name + b"-1", name + b"-2"])
+        return is_done
+
+    # Threads and the broker take their time, so the same step is not always the same await.
+    for cancel_after in [*range(1, 10), *range(10, 400, 30)]:
+        if run(lambda cancel_after=cancel_after: main(cancel_after)):  # type: ignore[misc]
+            break
+    run.check()
+    assert len(expected) > 10
+    assert [each.value for each in one.committed_records("t", 0)] == expected

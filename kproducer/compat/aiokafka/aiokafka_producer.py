@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kproducer.accumulator.loop_waiters import SendFuture, waiters_of
+from kproducer.accumulator.loop_waiters import RecordFuture, waiters_of
 from kproducer.aio.async_kafka_producer import AsyncKafkaProducer
 from kproducer.compat.aiokafka.errors import (
     IllegalOperation,
@@ -22,13 +22,17 @@ from kproducer.compat.aiokafka.errors import (
     as_aiokafka,
 )
 from kproducer.compat.aiokafka.record_metadata import RecordMetadata
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import INT32_MAX, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+    from kproducer.runtime.arguments import HeadersInput
 
+#: Not given. aiokafka's own is an ``object()``, too, which programs that wrap it pass on.
 _UNSET: Any = object()
 _numbers = itertools.count(1)
 
@@ -37,7 +41,7 @@ class AIOKafkaProducer:
     """aiokafka's producer. See docs/migration/aiokafka.md for the few differences.
 
     Args:
-        loop: deprecated, as in aiokafka; the running event loop or ``None``.
+        loop: ignored with a DeprecationWarning: the producer works in every event loop.
         bootstrap_servers, client_id, metadata_max_age_ms, request_timeout_ms, acks, key_serializer,
             value_serializer, compression_type, max_batch_size, partitioner, max_request_size, linger_ms,
             retry_backoff_ms, security_protocol, ssl_context, connections_max_idle_ms, enable_idempotence,
@@ -49,7 +53,13 @@ class AIOKafkaProducer:
     Raises:
         ValueError: a setting is not valid.
         NotImplementedError: ``sasl_oauth_token_provider`` is given.
+
+    A producer that was started and not stopped causes a ResourceWarning when it is deleted.
     """
+
+    # Of the class, for a constructor that fails.
+    _producer: AsyncKafkaProducer | None = None
+    _closed = False
 
     def __init__(
         self,
@@ -71,7 +81,7 @@ class AIOKafkaProducer:
         retry_backoff_ms: int = 100,
         security_protocol: str = "PLAINTEXT",
         ssl_context: Any = None,
-        connections_max_idle_ms: int = 540_000,
+        connections_max_idle_ms: int | None = 540_000,
         enable_idempotence: bool = False,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
@@ -82,32 +92,31 @@ class AIOKafkaProducer:
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: Any = None,
     ) -> None:
-        self._producer: AsyncKafkaProducer | None = None
-        self._closed = False
         for name, value in (("loop", loop), ("api_version", api_version)):
             if value is not None:
                 warnings.warn(f"The {name} parameter is deprecated", DeprecationWarning, stacklevel=2)
-        self._loop = asyncio.get_running_loop()
-        if loop is not None and loop is not self._loop:
-            raise ValueError("loop must be the running event loop; leave it out")
         if sasl_oauth_token_provider is not None:
             raise NotImplementedError(
                 "sasl_oauth_token_provider: aiokafka's tokens have no expiry, which kproducer needs. Use"
                 " kproducer.AsyncKafkaProducer with a provider that returns (token, expiry)"
             )
+        if type(acks) is object:
+            acks = _UNSET
         if acks not in (0, 1, -1, "all", _UNSET):
-            raise ValueError("Invalid ACKS parameter")
+            raise ValueError(f"acks={acks!r}: expected 0, 1, -1 or 'all'")
         if compression_type not in ("gzip", "snappy", "lz4", "zstd", None):
-            raise ValueError("Invalid compression type!")
+            raise ValueError(
+                f"compression_type={compression_type!r}: expected 'gzip', 'snappy', 'lz4', 'zstd' or None"
+            )
         is_idempotent = enable_idempotence or transactional_id is not None
         if is_idempotent and acks not in (-1, "all", _UNSET):
-            raise ValueError(f"acks={acks} not supported if enable_idempotence=True")
+            raise ValueError(f"acks={acks!r}: an idempotent producer needs -1 or 'all'")
         if acks is _UNSET:
             acks = -1 if is_idempotent else 1
         self._acks = -1 if acks == "all" else acks
         self._key_serializer, self._value_serializer = key_serializer, value_serializer
         self._transactional_id = transactional_id
-        self._settings: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "bootstrap_servers": _with_ports(bootstrap_servers),
             "client_id": client_id or f"aiokafka-producer-{next(_numbers)}",
             "metadata_max_age_ms": metadata_max_age_ms,
@@ -124,11 +133,11 @@ class AIOKafkaProducer:
             "retry_backoff_max_ms": max(retry_backoff_ms, 1000),
             "security_protocol": security_protocol,
             "ssl_context": ssl_context,
-            "connections_max_idle_ms": connections_max_idle_ms,
+            "connections_max_idle_ms": -1 if connections_max_idle_ms is None else connections_max_idle_ms,
             "enable_idempotence": is_idempotent,
         }
         if transactional_id is not None:
-            self._settings |= {
+            settings |= {
                 "transactional_id": transactional_id,
                 "transaction_timeout_ms": transaction_timeout_ms,
             }
@@ -144,7 +153,12 @@ class AIOKafkaProducer:
                     "sasl_kerberos_service_name": sasl_kerberos_service_name,
                     "sasl_kerberos_domain_name": sasl_kerberos_domain_name,
                 }
-            self._settings |= {name: value for name, value in sasl.items() if value is not None}
+            settings |= {name: value for name, value in sasl.items() if value is not None}
+        self._config = ProducerConfig(**settings)
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if self._producer is not None and not self._closed:
+            _warn(f"Unclosed AIOKafkaProducer {self!r}: call stop()", ResourceWarning, source=self)
 
     # -- start and stop --------------------------------------------------------------------------------
 
@@ -152,17 +166,17 @@ class AIOKafkaProducer:
         """Connect, and get a producer id if there is a ``transactional_id``.
 
         Raises:
-            KafkaConnectionError: no broker answered within ``request_timeout_ms``.
+            KafkaConnectionError: no broker answered within ``request_timeout_ms``, or TLS failed.
             KafkaError, ValueError: credentials or settings are refused.
         """
         if self._producer is not None:
             return
-        producer = AsyncKafkaProducer(**self._settings)
+        producer = AsyncKafkaProducer.from_config(self._config)
         try:
             with aiokafka_errors():
                 if not await producer.has_brokers():
                     raise KafkaConnectionError(
-                        f"Unable to bootstrap from {self._settings['bootstrap_servers']}"
+                        f"Unable to bootstrap from {list(self._config.bootstrap_servers)}"
                     )
                 if self._transactional_id is not None:
                     await producer.init_transactions()
@@ -200,7 +214,7 @@ class AIOKafkaProducer:
         key: Any = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Iterable[tuple[str, bytes]] | None = None,
+        headers: HeadersInput | None = None,
     ) -> asyncio.Future[Any]:
         """Accept one record; waits for metadata and memory for up to ``request_timeout_ms``.
 
@@ -222,8 +236,7 @@ class AIOKafkaProducer:
                 raise AssertionError("Unrecognized partition")
             key_bytes = _serialized("key", self._key_serializer, key)
             value_bytes = _serialized("value", self._value_serializer, value)
-            pairs = None if not headers else list(headers)
-            record = await producer.submit(topic, value_bytes, key_bytes, pairs, partition, timestamp_ms)
+            record = await producer.submit(topic, value_bytes, key_bytes, headers, partition, timestamp_ms)
         delivery = _Delivery(loop=asyncio.get_running_loop())
         delivery.has_metadata = self._acks != 0
         waiters_of(delivery.get_loop()).add(record, delivery)
@@ -236,15 +249,20 @@ class AIOKafkaProducer:
         key: Any = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Iterable[tuple[str, bytes]] | None = None,
+        headers: HeadersInput | None = None,
     ) -> Any:
         """``send``, then wait for the delivery."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def flush(self) -> None:
-        """Wait until the outcome of everything sent is known."""
+        """Wait until the outcome of everything sent is known. Allowed before ``start`` and after ``stop``."""
+        if self._producer is None:
+            return
         with aiokafka_errors():
-            await self._started().flush()
+            if self._closed:
+                await self._producer.aclose()  # stop() may not be done yet
+            else:
+                await self._producer.flush()
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The numbers of the topic's partitions."""
@@ -272,12 +290,17 @@ class AIOKafkaProducer:
             self._transactional().begin_transaction()
 
     async def commit_transaction(self) -> None:
-        """Deliver what was sent, then commit."""
+        """Deliver what was sent, then commit.
+
+        Cancelled, it commits all the same; the next call waits for that.
+        """
         with aiokafka_errors():
-            await self._transactional().commit_transaction()
+            producer = self._transactional()
+            await producer._until_none_waits()
+            await producer._commit(always=True)
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction."""
+        """Abort the transaction; also if this is cancelled."""
         with aiokafka_errors():
             await self._transactional().abort_transaction()
 
@@ -291,12 +314,17 @@ class AIOKafkaProducer:
         Args:
             offsets: for each partition an offset, or a pair of offset and metadata.
             group_id: the group.
-        """
-        from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 
+        Raises:
+            IllegalOperation: there is no open transaction.
+            ValueError: ``group_id`` is empty or no text.
+        """
         producer = self._transactional()
         if not group_id or not isinstance(group_id, str):
-            raise ValueError(group_id)
+            with aiokafka_errors():
+                # Refused without a transaction, which comes first.
+                await producer.send_offsets_to_transaction({}, ConsumerGroupMetadata("none"))
+            raise ValueError(f"group_id must be a text that is not empty, not {group_id!r}")
         converted = {}
         for (topic, partition), offset in offsets.items():
             parts = offset if isinstance(offset, tuple) else (offset,)
@@ -311,12 +339,13 @@ _NO_BATCHES = (
 )
 
 
-class _Delivery(SendFuture):
+class _Delivery(RecordFuture[Any]):
     """The future that ``send`` returns. Cancelling it does not stop the record, as in aiokafka."""
 
     has_metadata = True
 
     def complete(self, record: FutureRecordMetadata) -> None:
+        """See ``RecordFuture``."""
         error = record.exception()
         if error is not None:
             self.set_exception(as_aiokafka(error))

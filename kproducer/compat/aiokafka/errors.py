@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kproducer import errors as ours
+from kproducer.errors.broker_errors import InvalidProducerEpochError
 
 if TYPE_CHECKING:
     _theirs: Any
@@ -39,17 +40,21 @@ KafkaTimeoutError: Any = _own("KafkaTimeoutError")
 MessageSizeTooLargeError: Any = _own("MessageSizeTooLargeError", BrokerResponseError)
 ProducerClosed: Any = _own("ProducerClosed")
 ProducerFenced: Any = _own("ProducerFenced")
+RequestTimedOutError: Any = _own("RequestTimedOutError", BrokerResponseError)
 TopicAuthorizationFailedError: Any = _own("TopicAuthorizationFailedError", BrokerResponseError)
 UnknownTopicOrPartitionError: Any = _own("UnknownTopicOrPartitionError", BrokerResponseError)
 
 #: The first one that fits.
-_COUNTERPARTS: tuple[tuple[type[Exception], Any], ...] = (
+_COUNTERPARTS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Any], ...] = (
     (ours.FencedError, ProducerFenced),
+    (InvalidProducerEpochError, ProducerFenced),
     (ours.ProducerClosedError, ProducerClosed),
     (ours.RecordTooLargeError, MessageSizeTooLargeError),
     (ours.MetadataTimeoutError, UnknownTopicOrPartitionError),
+    ((ours.DeliveryTimeoutError, ours.RequestTimeoutError), RequestTimedOutError),
     (ours.KafkaTimeoutError, KafkaTimeoutError),
     (ours.IllegalStateError, IllegalOperation),
+    (ours.SslAuthenticationError, KafkaConnectionError),
     (ours.AuthenticationError, AuthenticationFailedError),
     (ours.NetworkError, KafkaConnectionError),
 )
@@ -65,8 +70,11 @@ def as_aiokafka(error: ours.KafkaError) -> Exception:
     if isinstance(given, KafkaError):
         return error
     counterpart = next((theirs for kind, theirs in _COUNTERPARTS if isinstance(error, kind)), KafkaError)
-    if counterpart is KafkaError and isinstance(error, ours.BrokerError) and IS_INSTALLED:
-        counterpart = _theirs.for_code(error.code)
+    # aiokafka reports the last error of a record that it has retried for too long.
+    source = error.__cause__ if isinstance(error, ours.DeliveryTimeoutError) else error
+    is_general = counterpart in (KafkaError, RequestTimedOutError)
+    if is_general and isinstance(source, ours.BrokerError) and IS_INSTALLED:
+        counterpart = _theirs.for_code(source.code)
     return _made(error, counterpart)
 
 

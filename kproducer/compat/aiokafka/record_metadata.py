@@ -15,6 +15,7 @@ class RecordMetadata(NamedTuple):
         offset: in the partition.
         timestamp: milliseconds since the epoch.
         timestamp_type: 0: the time of the send; 1: that of the append.
+        log_start_offset: ``None``: not known. aiokafka has it if the broker is not very old.
     """
 
     topic: str
@@ -23,11 +24,4 @@ class RecordMetadata(NamedTuple):
     offset: int
     timestamp: int
     timestamp_type: int
-
-    @property
-    def log_start_offset(self) -> int:
-        """Not known here. Raises NotImplementedError."""
-        raise NotImplementedError(
-            "kproducer does not keep the log start offset of a response; ask for it with a consumer's"
-            " beginning_offsets()"
-        )
+    log_start_offset: int | None = None

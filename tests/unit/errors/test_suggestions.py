@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 from typing import Any
 
 import pytest
 
+import kproducer
 from kproducer import (
     AsyncKafkaProducer,
     FutureRecordMetadata,
@@ -17,9 +19,11 @@ from kproducer import (
     TopicPartition,
 )
 from kproducer.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer.aio.async_kafka_producer import AsyncTransaction
 from kproducer.errors.suggestions import (
     FUTURE_METHODS,
     METADATA_FIELDS,
+    PACKAGE_NAMES,
     PRODUCER_METHODS,
     SEND_MANY_RESULT_METHODS,
     keyword_hints,
@@ -32,6 +36,61 @@ def test_names_that_have_a_hint_do_not_exist() -> None:
     assert not [name for name in FUTURE_METHODS if name in dir(FutureRecordMetadata)]
     assert not [name for name in METADATA_FIELDS if name in dir(RecordMetadata)]
     assert not [name for name in SEND_MANY_RESULT_METHODS if name in dir(SendManyResult)]
+    assert not [name for name in PACKAGE_NAMES if name in dir(kproducer)]
+
+
+@pytest.mark.parametrize(
+    ("name", "hints"),
+    [
+        ("Producer", ["kproducer.KafkaProducer", "kproducer.compat.confluent_kafka.Producer"]),
+        ("AIOKafkaProducer", ["kproducer.AsyncKafkaProducer", "kproducer.compat.aiokafka.AIOKafkaProducer"]),
+        ("AsyncProducer", ["kproducer.AsyncKafkaProducer"]),
+        ("KafkaConsumer", ["kproducer has no consumer"]),
+        ("AdminClient", ["kproducer has no admin client"]),
+    ],
+)
+def test_classes_of_other_clients_get_a_hint(name: str, hints: list[str]) -> None:
+    start = f"module 'kproducer' has no attribute '{name}': "
+    with pytest.raises(AttributeError, match=re.escape(start)) as missing:
+        getattr(kproducer, name)
+    with pytest.raises(ImportError, match=f"^cannot import name '{name}' from 'kproducer': ") as failed:
+        exec(f"from kproducer import {name}", {})
+    for hint in hints:
+        assert hint in str(missing.value)
+        assert hint in str(failed.value)
+    assert failed.value.name == "kproducer"
+    assert not hasattr(kproducer, name)
+
+
+def test_other_names_have_pythons_error() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'kproducer' has no attribute 'Nothing'$"):
+        kproducer.Nothing  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'Nothing' from 'kproducer' "):
+        exec("from kproducer import Nothing", {})
+
+
+async def enter(context: Any) -> None:
+    async with context:
+        raise AssertionError("the block runs")
+
+
+def test_the_wrong_kind_of_with_names_the_right_one() -> None:
+    with KafkaProducer("127.0.0.1:1") as producer:
+        with pytest.raises(
+            TypeError, match=r"'KafkaProducer' object.* 'async with': use 'with', or 'async with AsyncK"
+        ):
+            enter(producer).send(None)
+        assert not isinstance(producer, contextlib.AbstractAsyncContextManager)
+        assert not hasattr(producer, "__aenter__")
+    for wrong in (AsyncKafkaProducer, AsyncTransaction):
+        context: Any = wrong.__new__(wrong)
+        with (
+            pytest.raises(TypeError, match=f"'{wrong.__name__}' object .* 'with': use 'async with'"),
+            context,
+        ):
+            raise AssertionError("the block runs")
+        assert not isinstance(context, contextlib.AbstractContextManager)
+        assert not hasattr(context, "__enter__")
 
 
 def test_methods_of_other_clients_get_a_hint() -> None:

@@ -733,6 +733,15 @@ def test_the_same_process_may_end_what_it_prepared() -> None:
     assert kit.manager.lifecycle.state is _S.READY
 
 
+def test_a_hand_over_may_be_repeated_where_it_was_prepared() -> None:
+    kit = Stage()
+    handed = prepared(kit)
+    assert kit.manager.lifecycle.prepare() == handed
+    other = finisher(kit, handed)
+    with pytest.raises(IllegalStateError, match="prepare: the producer is in a transaction that was handed"):
+        other.manager.lifecycle.prepare()
+
+
 def test_an_empty_transaction_can_be_handed_over() -> None:
     kit = Stage()
     handed = kit.manager.lifecycle.prepare()
