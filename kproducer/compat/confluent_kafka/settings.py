@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kproducer.compat.bootstrap_servers import with_default_ports
 from kproducer.config.producer_config import SETTINGS
 from kproducer.config.setting import LONGEST_MS, from_text, refused, shown
 from kproducer.errors import ConfigError
@@ -303,6 +304,9 @@ def translated(config: Mapping[str, Any]) -> ProducerSettings:
     if without_effect:
         _log.warning("Settings of librdkafka without effect in kproducer: %s", "; ".join(without_effect))
     own = dict(_DEFAULTS)
+    if not given.get("bootstrap.servers"):
+        raise ConfigError("bootstrap.servers is missing; set it to at least one 'host' or 'host:port'")
+    given["bootstrap.servers"] = with_default_ports(given["bootstrap.servers"])
     for name, own_name in RENAMED.items():
         if name in given:
             own[own_name] = _parsed(own_name, name, given[name])
@@ -310,8 +314,6 @@ def translated(config: Mapping[str, Any]) -> ProducerSettings:
         own["enable_idempotence"] = True
     if own["enable_idempotence"] and "max.in.flight.requests.per.connection" not in given:
         own["max_in_flight_requests_per_connection"] = 5
-    if not own.get("bootstrap_servers"):
-        raise ConfigError("bootstrap.servers is missing; set it to at least one 'host:port'")
     _convert_timeouts(given, own)
     _convert_sizes(given, own)
     _convert_security(given, own)
@@ -334,8 +336,12 @@ def translated(config: Mapping[str, Any]) -> ProducerSettings:
 def _by_canonical_name(config: Mapping[str, Any]) -> dict[str, Any]:
     known = {*ALIASES, *RENAMED, *CONVERTED, *OF_THE_ADAPTER, *IGNORED, *REFUSED}
     given: dict[str, Any] = {}
-    topic_config = config.get("default.topic.config") or {}
-    for name, value in [*topic_config.items(), *config.items()]:
+    topic_config = config.get("default.topic.config")
+    if not isinstance(topic_config, (Mapping, type(None))):
+        kind = type(topic_config).__name__
+        raise TypeError(f"default.topic.config: expected a dictionary of settings, got {kind}")
+    # In confluent-kafka, too, these settings replace those beside them.
+    for name, value in {**config, **(topic_config or {})}.items():
         if name not in known:
             raise ConfigError(f'No such configuration property: "{name}"')
         if name != "default.topic.config":
@@ -359,14 +365,14 @@ def _parsed(own_name: str, name: str, value: Any) -> Any:
     return value
 
 
-def _number(given: Mapping[str, Any], name: str, default: int) -> int:
+def _number(given: Mapping[str, Any], name: str, default: int, lowest: int = 0) -> int:
     value = given.get(name, default)
     try:
         number = int(value)
     except (TypeError, ValueError):
         raise refused(name, "a whole number", shown(value)) from None
-    if number < 0:
-        raise refused(name, "0 or more", shown(value))
+    if number < lowest:
+        raise refused(name, f"{lowest} or more", shown(value))
     return number
 
 
@@ -429,7 +435,7 @@ def _convert_sizes(given: Mapping[str, Any], own: dict[str, Any]) -> None:
             own[f"{kind}_buffer_bytes"] = _number(given, name, 0) or -1
     if "compression.level" in given:
         level_name = _LEVELS.get(str(own.get("compression_type", "none")))
-        level = int(given["compression.level"])
+        level = _number(given, "compression.level", -1, lowest=-1)
         if level_name is not None and level != -1:
             own[level_name] = _parsed(level_name, "compression.level", level)
 
