@@ -135,7 +135,8 @@ _TICKETS = "the keytab or the ticket cache is used directly, without kinit"
 _CONSUMER = "a setting of consumers"
 
 # fmt: off
-_CONSUMER_NAMES = [
+#: Settings of consumers, which producers accept without effect.
+CONSUMER_NAMES = [
     "auto.commit.enable", "auto.commit.interval.ms", "auto.offset.reset", "check.crcs",
     "coordinator.query.interval.ms", "consume.callback.max.messages", "enable.auto.commit",
     "enable.auto.offset.store", "enable.partition.eof", "fetch.error.backoff.ms", "fetch.max.bytes",
@@ -202,7 +203,7 @@ IGNORED: dict[str, tuple[str, Any]] = {
     "topic.metadata.refresh.fast.interval.ms": ("retry.backoff.ms applies", None),
     "topic.metadata.refresh.sparse": ("only topics in use are requested", True),
     **dict.fromkeys(
-        _CONSUMER_NAMES,
+        CONSUMER_NAMES,
         (_CONSUMER, None),
     ),
 }
