@@ -213,7 +213,7 @@ def topic_mistake(topic: str) -> str | None:
 def check_callback(on_delivery: Any) -> None:
     """Refuse what cannot be called with (metadata, error), or has confluent-kafka's order of parameters.
 
-    The latter would take every success for a failure. Reads names and numbers only, in one or two microseconds.
+    The latter would take every success for a failure. Reads names and numbers only, in 1 to 2 µs.
     Accepts what is not written in Python, and looks at a wrapper of ``functools.wraps``, not at what it
     wraps, which may get other arguments.
 

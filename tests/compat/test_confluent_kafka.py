@@ -424,17 +424,55 @@ def test_messages_that_wait_for_their_topic_fill_the_queue(
     assert len(read(mock_cluster, "late", accepted)) == accepted
 
 
-def test_a_message_for_which_there_is_never_memory_fails_in_time(mock_cluster: MockCluster) -> None:
+REFUSED: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    (("t", bytes(2_000_000)), {}),
+    (("t", b""), {"partition": 99}),
+    (("t", 5), {}),
+    (("t", "\ud800"), {}),
+    (("t", b""), {"headers": {"a": 5}}),
+    (("t", b""), {"timestamp": "now"}),
+]
+
+
+@pytest.mark.parametrize(("arguments", "keywords"), REFUSED)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_transaction_goes_on_after_a_message_that_produce_refuses(
+    mock_cluster: MockCluster,
+    make: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    is_known: bool,
+) -> None:
     mock_cluster.create_topic("t", 1)
-    config = {"bootstrap.servers": mock_cluster.bootstrap_servers, "transactional.id": "tx"}
-    producer = adapter.Producer({**config, "queue.buffering.max.kbytes": 1024, "message.timeout.ms": 500})
+    producer = make(transactional_id="tx")
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
-    seen = Callbacks()
-    producer.produce("t", bytes(700_000), on_delivery=seen)
-    assert producer.flush(PATIENCE_S) == 0
-    assert [error.name() for error, _ in seen.seen] == ["_MSG_TIMED_OUT"]
-    producer.close()
+    producer.produce("t" if is_known else "u", b"1")
+    producer.flush(PATIENCE_S)
+    if is_known or "partition" not in keywords:  # the partitions of a topic must be known to refuse one
+        with pytest.raises((TypeError, UnicodeEncodeError, peer.KafkaException)):
+            producer.produce(*arguments, **keywords)
+    producer.produce("t", b"2")
+    producer.commit_transaction(PATIENCE_S)
+    assert b"2" in [each.value() for each in read(mock_cluster, "t", 1 + is_known)]
+
+
+def test_a_transaction_goes_on_after_a_full_queue(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make(transactional_id="tx", queue_buffering_max_kbytes=1024, linger_ms=3000)
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce("t", b"")
+    producer.flush(PATIENCE_S)
+    count = 1
+    with pytest.raises(BufferError):  # noqa: PT012  # one of them
+        while count < 100:
+            producer.produce("t", bytes(200_000))
+            count += 1
+    producer.commit_transaction(PATIENCE_S)
+    assert len(read(mock_cluster, "t", count)) == count
 
 
 def test_a_topic_that_does_not_exist(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:

@@ -97,7 +97,6 @@ def test_the_defaults_are_those_of_librdkafka() -> None:
         ({"compression.type": "gzip", "compression.level": -1}, {"compression_gzip_level": -1}),
         ({"connections.max.idle.ms": 0}, {"connections_max_idle_ms": -1}),
         ({"enable.metrics.push": "false"}, {"enable_metrics_push": False}),
-        ({"transactional.id": "x", "queue.buffering.max.kbytes": 1024}, {"batch_size": 256 * 1024}),
         ({"socket.send.buffer.bytes": 0}, {"send_buffer_bytes": -1}),
         ({"topic.metadata.refresh.interval.ms": -1}, {"metadata_max_age_ms": 2**42}),
         ({"default.topic.config": {"acks": 0}}, {"acks": 0}),

@@ -7,13 +7,13 @@ Source: confluent-kafka's API reference.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kproducer import errors as own
@@ -37,8 +37,10 @@ from kproducer.runtime.guarded_logger import GuardedLogger
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
     from kproducer.engine.producer_engine import ProducerEngine
     from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
+    from kproducer.transactions.transaction_state import OpenTransaction
 
 _log = GuardedLogger(__name__)
 
@@ -76,9 +78,9 @@ class Producer:
             raise raised(error) from error
         chosen = self._settings
         self._lifecycle = self._producer._lifecycle
-        self._send = self._producer.send
+        is_transactional = bool(chosen.own.get("transactional_id"))
+        self._send = self._send_in_transaction if is_transactional else self._producer.send
         self._most_messages = chosen.most_messages or float("inf")
-        self._is_transactional = bool(chosen.own.get("transactional_id"))
         self._reports = DeliveryReports(chosen.only_errors)
         self._unknown_topics = UnknownTopics(
             self._producer, self._reports, self._send_waiting, chosen.message_timeout_s, chosen.propagation_s
@@ -143,8 +145,6 @@ class Producer:
         if not count or (self._unknown_topics.topics and topic in self._unknown_topics.topics):
             self._produce_later(topic, value, key, headers, partition, timestamp, on_delivery, started_s)
             return
-        if self._is_transactional:
-            self._check_memory(value)
         try:
             chosen: int | None = partition
             if partition < 0 or partition >= count:
@@ -267,13 +267,9 @@ class Producer:
         """The topic of a message that was kept aside is known.
 
         Raises:
-            BufferError, BufferExhaustedError: there is no memory yet.
+            BufferExhaustedError: there is no memory yet.
             KafkaError: the engine refuses the message.
         """
-        lifecycle = self._running_engine().transaction_lifecycle
-        if lifecycle is not None:
-            lifecycle.check_send(message.transaction)
-            self._check_memory(message.value)
         partition: int | None = message.partition
         count = len(self._producer.partitions_for(message.topic))
         if partition == -1:
@@ -283,7 +279,10 @@ class Producer:
         elif not 0 <= message.partition < count:
             text = f"{message.topic} has partitions 0 to {count - 1}, not {message.partition}"
             raise UnknownPartitionError(text)
-        future = self._send(
+        send: Any = self._send
+        if message.transaction is not None:
+            send = functools.partial(self._send_in_transaction, expected=message.transaction)
+        future = send(
             message.topic, message.value, message.key, message.headers, partition, message.timestamp_ms
         )
         self._reports.add(
@@ -296,11 +295,31 @@ class Producer:
             return None if self._settings.hash_of_key == "crc32" else zlib.crc32(b"") % count
         return zlib.crc32(key.encode() if key.__class__ is str else key) % count
 
-    def _check_memory(self, value: Any) -> None:
-        """In a transaction, an engine without memory would fail the transaction, and not only the call."""
-        available = self._running_engine().pool.available_bytes
-        if available < 2 * self._producer.config.batch_size + len(value or b""):
-            raise BufferError("Local: Queue full")
+    def _send_in_transaction(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        expected: OpenTransaction | None = None,
+    ) -> FutureRecordMetadata:
+        """As ``KafkaProducer.send``, after whose errors, however, the transaction could only be aborted.
+
+        Args:
+            expected: the transaction to which the message belongs; ``None``: the present one.
+        """
+        if expected is None:
+            fast = self._producer._fast_send
+            future = fast.try_send(topic, value, key, headers, partition, timestamp_ms, None)
+            if future is not None:
+                return future
+        lifecycle: Any = self._running_engine().transaction_lifecycle
+        transaction = lifecycle.check_send(expected)
+        return self._producer._record_sender.send(
+            topic, value, key, headers, partition, timestamp_ms, None, False, True, transaction
+        )
 
     def _refuse(self, error: own.KafkaError, *message: Any) -> None:
         """The engine has refused a message: the arguments of ``_produce_later``.
@@ -590,7 +609,7 @@ def _checked_message(
     if not isinstance(message, dict):
         raise TypeError(f"Message at index {index} must be a dict")
     # As in confluent-kafka, what a subclass overrides is not called.
-    get = partial(dict.get, message)
+    get = functools.partial(dict.get, message)
     texts = []
     for name in ("value", "key"):
         given = get(name)

@@ -427,9 +427,6 @@ def _convert_sizes(given: Mapping[str, Any], own: dict[str, Any]) -> None:
     if "batch.size" in given:
         own["batch_size"] = _number(given, "batch.size", 0)
     own["batch_size"] = min(own["batch_size"], own["buffer_memory"], own["max_request_size"])
-    if own.get("transactional_id"):
-        # In a transaction, two batches of the memory stay free: see Producer._check_memory.
-        own["batch_size"] = max(1, min(own["batch_size"], own["buffer_memory"] // 4))
     for kind in ("send", "receive"):
         name = f"socket.{kind}.buffer.bytes"
         if name in given:

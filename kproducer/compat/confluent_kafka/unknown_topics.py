@@ -185,7 +185,7 @@ class UnknownTopics:
         while waiting:
             try:
                 self._send(waiting[0])
-            except (BufferError, BufferExhaustedError):
+            except BufferExhaustedError:
                 text = "message.timeout.ms has passed, and there was no memory for the message"
                 self._fail_expired(topic, text, now_s)
                 return
