@@ -928,6 +928,9 @@ def test_errors_are_those_of_confluent_kafka_and_name_the_cause() -> None:
     producer.flush(PATIENCE_S)
     ((error, message),) = seen.seen
     assert type(error) is peer.KafkaError
+    assert "message.timeout.ms has passed, and topic 't' is not known: " in error.str()
+    assert "could not connect to 127.0.0.1:1" in error.str()
+    assert "max_block_ms" not in error.str()  # not a setting of the adapter
     assert message.cause().outcome is Outcome.NOT_SENT
     with pytest.raises(peer.KafkaException) as raised:
         producer.list_topics(timeout=0.1)
