@@ -311,8 +311,9 @@ class Producer:
             expected: the transaction to which the message belongs; ``None``: the present one.
         """
         if expected is None:
-            fast = self._producer._fast_send
-            future = fast.try_send(topic, value, key, headers, partition, timestamp_ms, None)
+            future: FutureRecordMetadata | None = self._producer._fast_send.try_send(
+                topic, value, key, headers, partition, timestamp_ms, None
+            )
             if future is not None:
                 return future
         lifecycle: Any = self._running_engine().transaction_lifecycle
