@@ -165,7 +165,8 @@ class KafkaProducer:
             timestamp_ms: milliseconds since the epoch; ``None`` means now.
             on_delivery: called on the I/O thread with ``(RecordMetadata, None)`` or, on failure, with
                 ``(RecordMetadata, error)`` where the offset is -1. Must not block; exceptions are logged. A
-                function whose parameters are named in the order of confluent-kafka (err, msg) is refused.
+                function that does not take two arguments, or whose parameters are named in the order of
+                confluent-kafka (err, msg), is refused.
 
         Returns:
             A ``concurrent.futures.Future`` of ``RecordMetadata`` that can also be awaited.

@@ -95,12 +95,15 @@ class ClusterMetadata(NamedTuple):
         controller_id: the id of the broker that takes administrative requests; ``None`` if there is none.
         brokers: by id.
         topics: by name.
+        answered_by: the broker that was asked. Its id is -1 if ``bootstrap_servers`` has another address of
+            it than ``brokers``.
     """
 
     cluster_id: str | None
     controller_id: int | None
     brokers: dict[int, Node]
     topics: dict[str, TopicDescription]
+    answered_by: Node
 
 
 class FlushResult(NamedTuple):

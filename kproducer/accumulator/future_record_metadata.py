@@ -17,6 +17,7 @@ its methods has to be consistent with the result's fields.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Generator
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from kproducer.errors import IllegalStateError, KafkaError, ResultTimeoutError
 from kproducer.errors.suggestions import FUTURE_METHODS, no_such_attribute
 from kproducer.kernel import BatchOutcome, Deliveries, RecordFuture, fast_done, fast_exception, fast_result
-from kproducer.runtime.arguments import checked_timeout_s
+from kproducer.runtime.arguments import CALLBACK_SIGNATURE, checked_timeout_s
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.runtime.threads import is_io_thread
 from kproducer.types import RecordMetadata, TopicPartition
@@ -36,8 +37,19 @@ _log = GuardedLogger(__name__)
 #: ``on_delivery(metadata, error)``; ``error`` is ``None`` on success.
 DeliveryCallback = Callable[[RecordMetadata, "KafkaError | None"], object]
 
+#: Texts of errors of callbacks that take other parameters, which are logged. Any I/O thread; a lost update
+#: costs another line.
+_uncallable: set[str] = set()
+_MOST_UNCALLABLE = 100
+
 _PENDING = "PENDING"
 _FINISHED = "FINISHED"
+
+
+def _raised_by_the_call(error: BaseException) -> bool:
+    """Whether a callback did not even begin: the only frame is that of its caller."""
+    traceback = error.__traceback__
+    return traceback is None or traceback.tb_next is None
 
 
 class _FutureWaiters:
@@ -162,6 +174,21 @@ class ProduceRequestResult:
         # Of the first one alone: the others of this batch most likely raise the same.
         topic, partition = self.topic_partition
         fields = {"topic": topic, "partition": partition}
+        error = sys.exc_info()[1]
+        if isinstance(error, TypeError) and _raised_by_the_call(error):
+            # Every record would repeat it.
+            if str(error) not in _uncallable:
+                if len(_uncallable) >= _MOST_UNCALLABLE:
+                    _uncallable.clear()
+                _uncallable.add(str(error))
+                _log.error(
+                    "A delivery callback for a record of %s cannot be called: %s; %s. This is logged once",
+                    self.topic_partition,
+                    error,
+                    CALLBACK_SIGNATURE,
+                    extra=fields,
+                )
+            return
         _log.exception("A delivery callback for a record of %s raised", self.topic_partition, extra=fields)
 
     def abandon_after_fork(self, error: KafkaError) -> None:

@@ -55,23 +55,24 @@ def fetch_cluster_metadata(
         latest,
     )
     responses: list[ClientResponse] = []
-    is_sent = False
+    asked: Node | None = None
     now_ms = clock.monotonic_ms()
     deadline_ms = now_ms + timeout_ms
     try:
         while now_ms < deadline_ms:
-            if not is_sent and (node := client.least_loaded_node(now_ms)) and client.ready(node, now_ms):
+            if not asked and (node := client.least_loaded_node(now_ms)) and client.ready(node, now_ms):
                 client.send(node.id, request, now_ms, responses.append)
-                is_sent = True
+                asked = node
             client.poll(int(min(_LONGEST_POLL_MS, deadline_ms - now_ms)), now_ms)
             if responses:
                 response = responses.pop()
                 if response.body is not None:
-                    return _cluster_metadata(response.body)
+                    assert asked is not None
+                    return _cluster_metadata(response.body, asked)
                 if not response.disconnected:
                     assert response.error is not None
                     raise response.error
-                is_sent = False
+                asked = None
             if (refusal := client.refusal_by_all()) is not None:
                 raise refusal
             now_ms = clock.monotonic_ms()
@@ -81,11 +82,13 @@ def fetch_cluster_metadata(
         client.close()
 
 
-def _cluster_metadata(response: MetadataResponse) -> ClusterMetadata:
+def _cluster_metadata(response: MetadataResponse, asked: Node) -> ClusterMetadata:
     brokers = {
         each.node_id: Node(each.node_id, each.host, each.port, each.rack)
         for each in sorted(response.brokers, key=lambda each: each.node_id)
     }
+    address = (asked.host, asked.port)
+    known = (each for each in brokers.values() if (each.host, each.port) == address)
     return ClusterMetadata(
         response.cluster_id,
         response.controller_id if response.controller_id >= 0 else None,
@@ -96,6 +99,7 @@ def _cluster_metadata(response: MetadataResponse) -> ClusterMetadata:
             )
             for each in sorted(response.topics, key=lambda each: each.name or "")
         },
+        next(known, Node(-1, *address)),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kproducer.errors import DisconnectedError, RemoteProtocolError
+from kproducer.errors import DisconnectedError, IllegalStateError, RemoteProtocolError
 
 
 class CorrelationIdMismatchError(RemoteProtocolError):
@@ -22,6 +22,10 @@ class IdleDisconnectError(DisconnectedError):
 
 class TlsListenerError(RemoteProtocolError):
     """The peer answered in TLS."""
+
+
+class PendingOperationError(IllegalStateError):
+    """Another transactional call has timed out and is not done yet."""
 
 
 class WouldWaitError(Exception):

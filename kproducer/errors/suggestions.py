@@ -83,7 +83,6 @@ _NO_COUNTERPART = {
     "sasl_login_class": "Java classes cannot be used; for tokens of your own, use sasl_oauth_token_provider",
     "security_providers": _JVM,
     "selector": "the producer chooses how it waits for sockets; remove the setting",
-    "session_timeout_ms": "it is a consumer setting; remove it",
     "socket_keepalive_enable": "TCP keepalive is always on; remove the setting",
     "socket_nagle_disable": "TCP_NODELAY is always set; remove the setting",
     "socket_options": "use send_buffer_bytes and receive_buffer_bytes",
@@ -99,6 +98,23 @@ _NO_COUNTERPART = {
     "stats_cb": "call metrics() at any time",
     "sticky_partitioning_linger_ms": "the built-in partitioner switches after batch_size bytes",
 }
+
+# fmt: off
+#: Settings of consumers, in any of these clients.
+_FOR_CONSUMERS = frozenset((
+    "auto_commit_enable", "auto_commit_interval_ms", "auto_offset_reset", "check_crcs",
+    "consume_callback_max_messages", "consumer_timeout_ms", "coordinator_query_interval_ms",
+    "default_offset_commit_callback", "enable_auto_commit", "enable_auto_offset_store",
+    "enable_incremental_fetch_sessions", "enable_partition_eof", "exclude_internal_topics",
+    "fetch_error_backoff_ms", "fetch_max_bytes", "fetch_max_wait_ms", "fetch_message_max_bytes",
+    "fetch_min_bytes", "fetch_queue_backoff_ms", "fetch_wait_max_ms", "group_id", "group_instance_id",
+    "group_protocol", "group_protocol_type", "group_remote_assignor", "heartbeat_interval_ms",
+    "isolation_level", "max_partition_fetch_bytes", "max_poll_interval_ms", "max_poll_records",
+    "offset_store_method", "offset_store_path", "offset_store_sync_interval_ms",
+    "partition_assignment_strategy", "queued_max_messages_kbytes", "queued_min_messages",
+    "rebalance_timeout_ms", "session_timeout_ms", "share_acknowledgement_mode",
+))
+# fmt: on
 
 #: Settings of OAUTHBEARER with which brokers verify tokens.
 _FOR_BROKERS = (
@@ -128,6 +144,8 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
     plain = _plain(name)
     if plain in _NO_COUNTERPART:
         return _NO_COUNTERPART[plain]
+    if plain in _FOR_CONSUMERS:
+        return "it is a setting of consumers; remove it"
     if plain.startswith("config_providers"):
         return "config providers work only in properties files; pass the values themselves"
     if plain.startswith(_FOR_BROKERS):

@@ -32,6 +32,7 @@ from kproducer.errors import (
     ProducerClosedError,
     TransactionAbortedError,
 )
+from kproducer.errors.internal_errors import PendingOperationError
 from kproducer.runtime.guarded_logger import GuardedLogger, error_fields
 from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer.transactions.sequence_tracker import SequenceTracker
@@ -236,7 +237,8 @@ class TransactionLifecycle:
         """
         task = PendingOffsets("send_offsets_to_transaction", checked_offsets(offsets), checked_group(group))
         with self.lock:
-            transaction = self._check_in_transaction("send_offsets_to_transaction")
+            self._check_nothing_is_pending(task.name)
+            transaction = self._check_in_transaction(task.name)
             if task.remaining:
                 transaction.offsets.append(task)
             else:
@@ -353,18 +355,22 @@ class TransactionLifecycle:
             new operation may begin.
 
         Raises:
-            IllegalStateError: another operation is not done yet. Others as ``_refuse_call``.
+            PendingOperationError: another operation is not done yet. Others as ``_refuse_call``.
         """
         earlier = self.operation
         if earlier is not None and earlier.name == name:
             return earlier
-        if earlier is not None and not earlier.has_ended:
-            raise IllegalStateError(
-                f"{name}: {earlier.name} is not done yet; call {earlier.name} again to wait for it"
-            )
+        self._check_nothing_is_pending(name)
         if self.state not in allowed:
             self._refuse_call(name, remedy)
         return None
+
+    def _check_nothing_is_pending(self, name: str) -> None:
+        earlier = self.operation
+        if earlier is not None and not earlier.has_ended:
+            raise PendingOperationError(
+                f"{name}: {earlier.name} is not done yet; call {earlier.name} again to wait for it"
+            )
 
     def _check_in_transaction(self, name: str) -> OpenTransaction:
         if self.transaction is None or self.state is not _S.IN_TRANSACTION:

@@ -72,7 +72,8 @@ def make(client: ModuleType, mock_cluster: MockCluster) -> Iterator[Callable[...
 
     yield producer
     for each in made:
-        with contextlib.suppress(RuntimeError):  # closed by the test
+        # Closed by the test; or confluent-kafka warns that an open transaction cannot be aborted.
+        with contextlib.suppress(RuntimeError, SystemError):
             each.purge()
             each.flush(PATIENCE_S)
             # confluent-kafka keeps a reference to a producer whose callback has raised.
@@ -423,17 +424,55 @@ def test_messages_that_wait_for_their_topic_fill_the_queue(
     assert len(read(mock_cluster, "late", accepted)) == accepted
 
 
-def test_a_message_for_which_there_is_never_memory_fails_in_time(mock_cluster: MockCluster) -> None:
+REFUSED: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    (("t", bytes(2_000_000)), {}),
+    (("t", b""), {"partition": 99}),
+    (("t", 5), {}),
+    (("t", "\ud800"), {}),
+    (("t", b""), {"headers": {"a": 5}}),
+    (("t", b""), {"timestamp": "now"}),
+]
+
+
+@pytest.mark.parametrize(("arguments", "keywords"), REFUSED)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_transaction_goes_on_after_a_message_that_produce_refuses(
+    mock_cluster: MockCluster,
+    make: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    is_known: bool,
+) -> None:
     mock_cluster.create_topic("t", 1)
-    config = {"bootstrap.servers": mock_cluster.bootstrap_servers, "transactional.id": "tx"}
-    producer = adapter.Producer({**config, "queue.buffering.max.kbytes": 1024, "message.timeout.ms": 500})
+    producer = make(transactional_id="tx")
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
-    seen = Callbacks()
-    producer.produce("t", bytes(700_000), on_delivery=seen)
-    assert producer.flush(PATIENCE_S) == 0
-    assert [error.name() for error, _ in seen.seen] == ["_MSG_TIMED_OUT"]
-    producer.close()
+    producer.produce("t" if is_known else "u", b"1")
+    producer.flush(PATIENCE_S)
+    if is_known or "partition" not in keywords:  # the partitions of a topic must be known to refuse one
+        with pytest.raises((TypeError, UnicodeEncodeError, peer.KafkaException)):
+            producer.produce(*arguments, **keywords)
+    producer.produce("t", b"2")
+    producer.commit_transaction(PATIENCE_S)
+    assert b"2" in [each.value() for each in read(mock_cluster, "t", 1 + is_known)]
+
+
+def test_a_transaction_goes_on_after_a_full_queue(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make(transactional_id="tx", queue_buffering_max_kbytes=1024, linger_ms=3000)
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce("t", b"")
+    producer.flush(PATIENCE_S)
+    count = 1
+    with pytest.raises(BufferError):  # noqa: PT012  # one of them
+        while count < 100:
+            producer.produce("t", bytes(200_000))
+            count += 1
+    producer.commit_transaction(PATIENCE_S)
+    assert len(read(mock_cluster, "t", count)) == count
 
 
 def test_a_topic_that_does_not_exist(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
@@ -526,6 +565,11 @@ def test_list_topics(mock_cluster: MockCluster, make: Callable[..., Any]) -> Non
     assert set(partition.replicas) == set(partition.isrs) <= broker_ids
     assert str(topic) == "t"
     assert isinstance(found.cluster_id, str)
+    producer.produce("t", b"")
+    producer.flush(PATIENCE_S)  # confluent-kafka knows the ids of brokers from now on
+    found = producer.list_topics("t")
+    asked = found.brokers[found.orig_broker_id]
+    assert found.orig_broker_name == f"{asked.host}:{asked.port}/{asked.id}"
 
 
 def test_list_topics_of_a_cluster_that_is_down(client: ModuleType, make: Callable[..., Any]) -> None:
@@ -575,6 +619,166 @@ def test_produce_batch(mock_cluster: MockCluster, make: Callable[..., Any]) -> N
     for wrong in ("text", [5], [{"value": 5}]):
         with pytest.raises(TypeError):
             producer.produce_batch("t", wrong)
+
+
+BAD_MESSAGES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"value": 5}, TypeError, "Message value at index 1 must be bytes or str"),
+    ({"value": bytearray(b"v")}, TypeError, "Message value at index 1 must be bytes or str"),
+    ({"key": ["k"]}, TypeError, "Message key at index 1 must be bytes or str"),
+    ({"partition": "1"}, TypeError, "Message partition at index 1 must be int"),
+    ({"partition": 1.0}, TypeError, "Message partition at index 1 must be int"),
+    ({"headers": 5}, ValueError, "Invalid headers at index 1"),
+    ({"headers": [("a", 5)]}, ValueError, "Invalid headers at index 1"),
+    ({"headers": {"a": 5}}, ValueError, "Invalid headers at index 1"),
+    ({"timestamp": "now"}, (TypeError, NotImplementedError), "timestamp"),  # type: ignore[list-item]
+]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(("bad", "kind", "text"), BAD_MESSAGES)
+def test_a_batch_with_a_wrong_message_queues_nothing(
+    mock_cluster: MockCluster,
+    make: Callable[..., Any],
+    bad: dict[str, Any],
+    kind: type[Exception],
+    text: str,
+    is_known: bool,
+) -> None:
+    producer = make()
+    if is_known:
+        mock_cluster.create_topic("t", 1)
+        producer.produce("t", b"")
+        producer.flush(PATIENCE_S)
+    messages = [{"value": b"good"}, bad]
+    with pytest.raises(kind, match=text):
+        producer.produce_batch("t", messages)
+    assert len(producer) == 0
+    assert all("_error" not in each for each in messages)
+
+
+@pytest.mark.parametrize("wrong", [{"topic": 5}, {"topic": None}, {"partition": "1"}, {"partition": None}])
+@pytest.mark.parametrize("messages", [[], [{"value": b""}]])
+def test_wrong_arguments_of_a_batch(
+    make: Callable[..., Any], wrong: dict[str, Any], messages: list[Any]
+) -> None:
+    producer = make()
+    with pytest.raises(TypeError):
+        producer.produce_batch(**{"topic": "t", "messages": messages, **wrong})
+    assert len(producer) == 0
+
+
+def test_messages_of_a_batch_that_do_not_fit_are_marked_and_the_others_queued(
+    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer, seen = make(queue_buffering_max_messages=2), Callbacks()
+    producer.produce("t", b"")
+    producer.flush(PATIENCE_S)
+    messages = [
+        {"value": b"1", "partition": None, "timestamp": None, "headers": None, "callback": None},
+        {"value": bytes(2_000_000)},
+        {"value": b"2"},
+        {"value": b"3"},
+    ]
+    assert producer.produce_batch("t", messages, on_delivery=seen) == 2
+    marked = [each["_error"].name() if "_error" in each else None for each in messages]
+    assert marked == [None, "MSG_SIZE_TOO_LARGE", None, "_QUEUE_FULL"]
+    assert producer.flush(PATIENCE_S) == 0
+    assert [message.value() for _, message in seen.seen] == [b"1", b"2"]
+    messages = [{"value": b"1"}]
+    assert producer.produce_batch("t", messages, partition=99) == 0
+    assert messages[0]["_error"] == client.KafkaError._UNKNOWN_PARTITION
+
+
+def test_a_batch_is_read_without_the_methods_of_its_dictionaries(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+
+    class Unreadable(dict):  # type: ignore[type-arg]
+        def get(self, *arguments: Any) -> Any:
+            raise LookupError
+
+        __getitem__ = __setitem__ = __contains__ = get
+
+    producer = make(message_max_bytes=1000)
+    messages = [{"value": b"1"}, Unreadable(value=b"2"), Unreadable(value=bytes(2000))]
+    assert producer.produce_batch("t", messages) == 2
+    assert dict.get(messages[2], "_error") is not None
+    assert producer.flush(PATIENCE_S) == 0
+    assert [each.value() for each in read(mock_cluster, "t", 2)] == [b"1", b"2"]
+
+
+class FalseCallbacks(Callbacks):
+    def __len__(self) -> int:
+        return 0
+
+
+def test_callback_wins_over_on_delivery_even_if_its_truth_value_is_false(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer, wins, loses = make(), FalseCallbacks(), Callbacks()
+    producer.produce("t", b"1", callback=wins, on_delivery=loses)
+    producer.produce_batch("t", [{"value": b"2"}], callback=wins, on_delivery=loses)
+    producer.produce_batch("t", [{"value": b"3", "callback": wins}], callback=loses)
+    producer.flush(PATIENCE_S)
+    assert ([message.value() for _, message in wins.seen], loses.seen) == ([b"1", b"2", b"3"], [])
+
+
+def test_a_batch_has_the_partitions_headers_and_timestamps_of_its_messages(mock_cluster: MockCluster) -> None:
+    """confluent-kafka ignores the first two, and refuses timestamps."""
+    mock_cluster.create_topic("t", 3)
+    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    messages = [
+        {"value": b"1", "partition": 1, "headers": {"a": "b"}},
+        {"value": b"2", "timestamp": 1234567890123},
+    ]
+    assert producer.produce_batch("t", messages, partition=2) == 2
+    assert producer.flush(PATIENCE_S) == 0
+    first, second = sorted(read(mock_cluster, "t", 2), key=lambda each: each.value())
+    assert (first.partition(), first.headers()) == (1, [("a", b"b")])
+    assert (second.partition(), second.timestamp()[1]) == (2, 1234567890123)
+    producer.close()
+
+
+def test_a_batch_of_a_producer_that_is_closed_meanwhile_is_marked(mock_cluster: MockCluster) -> None:
+    """A caller that got an exception would not know which messages are delivered."""
+    mock_cluster.create_topic("t", 1)
+    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    producer.produce("t", b"")
+    producer.flush(PATIENCE_S)
+    send, seen = producer._send, Callbacks()
+
+    def send_and_close(*arguments: Any) -> Any:
+        future = send(*arguments)
+        producer.close()
+        return future
+
+    producer._send = send_and_close  # type: ignore[method-assign]
+    messages = [{"value": b"1"}, {"value": b"2"}]
+    assert producer.produce_batch("t", messages, on_delivery=seen) == 1
+    assert messages[1]["_error"] == adapter.KafkaError._DESTROY
+    assert "_error" not in messages[0]
+
+
+@pytest.mark.parametrize("wrong", [{"value": "\ud800"}, {"key": "\ud800"}])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_text_that_has_no_utf_8_is_refused(
+    mock_cluster: MockCluster, make: Callable[..., Any], wrong: dict[str, str], is_known: bool
+) -> None:
+    producer = make()
+    if is_known:
+        mock_cluster.create_topic("t", 1)
+        producer.produce("t", b"")
+        producer.flush(PATIENCE_S)
+    with pytest.raises(UnicodeEncodeError):
+        producer.produce("t", **wrong)
+    assert len(producer) == 0
+    if isinstance(producer, adapter.Producer):  # confluent-kafka queues both, the second one without its text
+        with pytest.raises(UnicodeEncodeError):
+            producer.produce_batch("t", [{"value": b"good"}, wrong])
+        assert len(producer) == 0
 
 
 def test_produce_batch_of_a_serializing_producer_does_not_serialize(
@@ -663,6 +867,54 @@ def test_a_serializing_producer(mock_cluster: MockCluster, client: ModuleType) -
     producer.close()
 
 
+def test_a_subclass_that_does_not_initialize_its_base_is_closed(client: ModuleType) -> None:
+    class Forgetful(client.Producer):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            pass
+
+    producer = Forgetful()
+    for call in (
+        lambda: producer.produce("t", b""),
+        lambda: producer.produce_batch("t", [{}]),
+        producer.poll,
+        producer.flush,
+        producer.purge,
+        producer.init_transactions,
+        producer.begin_transaction,
+        producer.commit_transaction,
+        producer.abort_transaction,
+    ):
+        with pytest.raises(RuntimeError, match="Producer has been closed"):
+            call()
+    assert (len(producer), bool(producer), producer.close()) == (0, True, True)
+
+
+def test_a_transactional_call_while_another_one_is_not_done(
+    client: ModuleType, make: Callable[..., Any]
+) -> None:
+    producer = make(bootstrap_servers=UNREACHABLE, transactional_id="tx", log_level=0)
+
+    def error(call: Callable[[], Any]) -> Any:
+        with pytest.raises(client.KafkaException) as raised:
+            call()
+        return raised.value.args[0]
+
+    found = error(lambda: producer.init_transactions(0.1))
+    assert (found.name(), found.retriable(), found.fatal()) == ("_TIMED_OUT", True, False)
+    consumer = peer.Consumer({"group.id": "g", "log_level": 0})
+    group = consumer.consumer_group_metadata()
+    consumer.close()
+    for call in (
+        producer.begin_transaction,
+        lambda: producer.send_offsets_to_transaction([peer.TopicPartition("t", 0, 1)], group),
+        producer.commit_transaction,
+        producer.abort_transaction,
+    ):
+        found = error(call)
+        assert found.name() == "_CONFLICT"
+        assert (found.retriable(), found.fatal(), found.txn_requires_abort()) == (True, False, False)
+
+
 # -- the adapter alone -------------------------------------------------------------------------------------
 
 
@@ -676,6 +928,9 @@ def test_errors_are_those_of_confluent_kafka_and_name_the_cause() -> None:
     producer.flush(PATIENCE_S)
     ((error, message),) = seen.seen
     assert type(error) is peer.KafkaError
+    assert "message.timeout.ms has passed, and topic 't' is not known: " in error.str()
+    assert "could not connect to 127.0.0.1:1" in error.str()
+    assert "max_block_ms" not in error.str()  # not a setting of the adapter
     assert message.cause().outcome is Outcome.NOT_SENT
     with pytest.raises(peer.KafkaException) as raised:
         producer.list_topics(timeout=0.1)

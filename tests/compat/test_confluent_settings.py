@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -96,16 +97,68 @@ def test_the_defaults_are_those_of_librdkafka() -> None:
         ({"compression.type": "gzip", "compression.level": -1}, {"compression_gzip_level": -1}),
         ({"connections.max.idle.ms": 0}, {"connections_max_idle_ms": -1}),
         ({"enable.metrics.push": "false"}, {"enable_metrics_push": False}),
-        ({"transactional.id": "x", "queue.buffering.max.kbytes": 1024}, {"batch_size": 256 * 1024}),
         ({"socket.send.buffer.bytes": 0}, {"send_buffer_bytes": -1}),
         ({"topic.metadata.refresh.interval.ms": -1}, {"metadata_max_age_ms": 2**42}),
         ({"default.topic.config": {"acks": 0}}, {"acks": 0}),
+        ({"acks": "all", "default.topic.config": {"acks": 0}}, {"acks": 0}),
+        ({"acks": "all", "default.topic.config": {"request.required.acks": 0}}, {"acks": 0}),
+        (
+            {"delivery.timeout.ms": 9000, "default.topic.config": {"message.timeout.ms": 1000}},
+            {"delivery_timeout_ms": 1000},
+        ),
         ({"message.max.bytes": 2_000_000, "batch.size": 16384}, {"batch_size": 16384}),
     ],
 )
 def test_what_settings_become(given: dict[str, Any], expected: dict[str, Any]) -> None:
     config = ProducerConfig.from_keywords(settings.translated({**SERVERS, **given}).own)
     assert {name: getattr(config, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("localhost", ["localhost:9092"]),
+        ("a, b:9093,,PLAINTEXT://c", ["a:9092", "b:9093", "c:9092"]),
+        ("[::1],::1,fe80::1%lo", ["[::1]:9092", "[fe80::1%lo]:9092"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
+def test_a_server_without_a_port_has_the_port_of_librdkafka(
+    given: str, expected: list[str], name: str
+) -> None:
+    found: list[str] = []
+    producer = peer.Producer(
+        {name: given, "log_level": 0, "statistics.interval.ms": 1, "stats_cb": found.append}
+    )
+    while not found:
+        producer.poll(1)
+    producer.close()
+    theirs = {each.removesuffix("/bootstrap") for each in json.loads(found[0])["brokers"]}
+    mine = ProducerConfig.from_keywords(settings.translated({name: given}).own).bootstrap_servers
+    assert theirs == set(mine) == set(expected)
+
+
+@pytest.mark.parametrize("wrong", ["a:b:c", "a:", "a:0", "foo://a"])
+def test_a_server_that_is_no_address_is_refused(wrong: str) -> None:
+    with pytest.raises(adapter.KafkaException, match=r"bootstrap\.servers: expected 'host:port', got"):
+        adapter.Producer({"bootstrap.servers": wrong})
+
+
+@pytest.mark.parametrize("given", [{}, {"linger.ms": 5}, {"bootstrap.servers": None}])
+def test_a_producer_without_servers_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(adapter.KafkaException, match=r"bootstrap\.servers is missing"):
+        adapter.Producer(given)
+
+
+@pytest.mark.parametrize("wrong", ["a", None])
+def test_a_level_of_compression_that_is_no_number_is_refused(wrong: Any) -> None:
+    with pytest.raises(adapter.KafkaException, match=r"compression\.level: expected a whole number"):
+        adapter.Producer({**SERVERS, "compression.level": wrong})
+
+
+def test_topic_settings_that_are_no_dictionary_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"default\.topic\.config"):
+        adapter.Producer({**SERVERS, "default.topic.config": 5})
 
 
 def test_security_settings() -> None:

@@ -16,7 +16,9 @@ import kproducer
 from kproducer import AsyncKafkaProducer, InvalidArgumentError, KafkaProducer, RecordMetadata
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.cli.configuration import config as config_command
+from kproducer.compat.confluent_kafka.settings import CONSUMER_NAMES
 from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
+from kproducer.errors.suggestions import instead_of
 from kproducer.runtime.arguments import check_callback
 
 FOLDER = Path(__file__).parents[2] / "docs" / "migration"
@@ -117,6 +119,20 @@ def test_aiokafkas_settings_and_defaults_are_its_own() -> None:
     check_names("aiokafka", parameters)
     names = ("request_timeout_ms", "max_batch_size", "linger_ms", "enable_idempotence", "sasl_mechanism")
     assert [parameters[name].default for name in names] == [40000, 16384, 0, False, "PLAIN"]
+
+
+def test_settings_of_other_clients_consumers_are_called_that() -> None:
+    aiokafka, kafka_python = pytest.importorskip("aiokafka"), pytest.importorskip("kafka")
+    names = {name.replace(".", "_") for name in CONSUMER_NAMES}
+    names.update(inspect.signature(aiokafka.AIOKafkaConsumer).parameters)
+    names.update(kafka_python.KafkaConsumer.DEFAULT_CONFIG)
+    names.difference_update(inspect.signature(aiokafka.AIOKafkaProducer).parameters)
+    names.difference_update(kafka_python.KafkaProducer.DEFAULT_CONFIG)
+    names.difference_update(SETTINGS)
+    answers = {name: instead_of(name, {each: each for each in SETTINGS}) for name in names}
+    others = {name for name, answer in answers.items() if answer != "it is a setting of consumers; remove it"}
+    assert others == {"key_deserializer", "value_deserializer", "metric_group_prefix", "topics"}
+    assert answers["value_deserializer"] == "did you mean value_serializer?"
 
 
 def test_callbacks_are_refused_as_the_page_says() -> None:

@@ -24,6 +24,7 @@ def test_brokers_topics_and_partitions(stage: Stage) -> None:
     assert {each.id for each in found.brokers.values()} == {1, 2, 3}
     assert {f"{each.host}:{each.port}" for each in found.brokers.values()} == set(cluster.bootstrap_servers)
     assert found.controller_id in found.brokers
+    assert found.answered_by in found.brokers.values()
     assert list(found.topics) == ["a", "b"]
     partitions = found.topics["a"].partitions
     assert [each.partition for each in partitions] == [0, 1]

@@ -22,6 +22,7 @@ from kproducer.compat.aiokafka.errors import (
     as_aiokafka,
 )
 from kproducer.compat.aiokafka.record_metadata import RecordMetadata
+from kproducer.compat.bootstrap_servers import with_default_ports
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import INT32_MAX, TopicPartition
@@ -117,7 +118,7 @@ class AIOKafkaProducer:
         self._key_serializer, self._value_serializer = key_serializer, value_serializer
         self._transactional_id = transactional_id
         settings: dict[str, Any] = {
-            "bootstrap_servers": _with_ports(bootstrap_servers),
+            "bootstrap_servers": with_default_ports(bootstrap_servers),
             "client_id": client_id or f"aiokafka-producer-{next(_numbers)}",
             "metadata_max_age_ms": metadata_max_age_ms,
             "request_timeout_ms": request_timeout_ms,
@@ -394,10 +395,3 @@ def _serialized(what: str, serialize: Callable[[Any], Any] | None, datum: Any) -
     if made is None or isinstance(made, (bytes, bytearray, memoryview)):
         return made  # type: ignore[return-value]  # the producer takes all of them
     raise TypeError(f"the {what} must be bytes, not {type(made).__name__}; set {what}_serializer")
-
-
-def _with_ports(servers: str | Iterable[str]) -> list[str]:
-    """aiokafka takes port 9092 where none is given."""
-    given = servers.split(",") if isinstance(servers, str) else list(servers)
-    stripped = [each.strip() for each in given]
-    return [each if ":" in each.rpartition("]")[2] else f"{each}:9092" for each in stripped]

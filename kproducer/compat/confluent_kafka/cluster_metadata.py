@@ -65,13 +65,19 @@ class TopicMetadata:
 
 
 class ClusterMetadata:
-    """Attributes ``cluster_id``, ``controller_id`` (-1: none), ``brokers`` (by id), ``topics`` (by name)."""
+    """Attributes ``cluster_id``, ``controller_id`` (-1: none), ``brokers`` (by id), ``topics`` (by name).
+
+    And the broker that was asked: ``orig_broker_id`` (-1: not known) and ``orig_broker_name``.
+    """
 
     def __init__(self, cluster: OwnClusterMetadata) -> None:
         self.cluster_id = cluster.cluster_id
         self.controller_id = -1 if cluster.controller_id is None else cluster.controller_id
         self.brokers = {each.id: BrokerMetadata(each) for each in cluster.brokers.values()}
         self.topics = {each.topic: TopicMetadata(each) for each in cluster.topics.values()}
+        asked = cluster.answered_by
+        self.orig_broker_id = asked.id
+        self.orig_broker_name = f"{asked.host}:{asked.port}/{'bootstrap' if asked.id < 0 else asked.id}"
 
     def __repr__(self) -> str:
         return f"ClusterMetadata({self.cluster_id})"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproducer import errors as own
 from kproducer.compat.confluent_kafka.error_codes import local_code
+from kproducer.errors.internal_errors import PendingOperationError
 
 if TYPE_CHECKING:
 
@@ -52,6 +53,7 @@ _NAMES: list[tuple[type[own.KafkaError], str]] = [
     (own.FencedError, "_FENCED"),
     (own.FatalProducerError, "_FATAL"),
     (own.ProducerClosedError, "_DESTROY"),
+    (PendingOperationError, "_CONFLICT"),
     (own.IllegalStateError, "_STATE"),
     (own.ConfigError, "_INVALID_ARG"),
     (UnknownPartitionError, "_UNKNOWN_PARTITION"),
@@ -69,8 +71,10 @@ def converted(error: own.KafkaError, prefix: str = "") -> KafkaError:
     """The ``KafkaError`` for an error of kproducer, with its text."""
     flags = {
         "fatal": isinstance(error, own.FatalProducerError),
-        # After a timeout the same transactional call continues.
-        "retriable": error.retriable or type(error) is own.KafkaTimeoutError,
+        # After a timeout the same transactional call continues, and it has to end before another one.
+        "retriable": error.retriable
+        or type(error) is own.KafkaTimeoutError
+        or isinstance(error, PendingOperationError),
         "txn_requires_abort": isinstance(error, own.AbortTransactionError),
     }
     return KafkaError(_code_of(error), prefix + str(error), **flags)

@@ -7,6 +7,7 @@ Source: confluent-kafka's API reference.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 import weakref
@@ -36,11 +37,14 @@ from kproducer.runtime.guarded_logger import GuardedLogger
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
     from kproducer.engine.producer_engine import ProducerEngine
     from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
+    from kproducer.transactions.transaction_state import OpenTransaction
 
 _log = GuardedLogger(__name__)
 
+_CLOSED = "Producer has been closed"
 _CANNOT_PRODUCE = "Unable to produce message: "
 #: How often a waiting call looks for errors of connections and for due statistics.
 _EVENT_INTERVAL_S = 0.1
@@ -59,22 +63,24 @@ class Producer:
         TypeError: no dictionary was given, or a callback cannot be called.
     """
 
+    #: Until ``__init__`` is done: as in confluent-kafka, a subclass may forget to call it.
+    _is_closed = True
+
     def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         if config is not None and not isinstance(config, Mapping):
             raise TypeError("expected configuration dict")
-        given = {**(config or {}), **settings}
-        if not given:
+        if config is None and not settings:
             raise TypeError("expected configuration dict")
         try:
-            self._settings = translated(given)
+            self._settings = translated({**(config or {}), **settings})
             self._producer = KafkaProducer.from_config(ProducerConfig.from_keywords(self._settings.own))
         except own.KafkaError as error:
             raise raised(error) from error
         chosen = self._settings
         self._lifecycle = self._producer._lifecycle
-        self._send = self._producer.send
+        is_transactional = bool(chosen.own.get("transactional_id"))
+        self._send = self._send_in_transaction if is_transactional else self._producer.send
         self._most_messages = chosen.most_messages or float("inf")
-        self._is_transactional = bool(chosen.own.get("transactional_id"))
         self._reports = DeliveryReports(chosen.only_errors)
         self._unknown_topics = UnknownTopics(
             self._producer, self._reports, self._send_waiting, chosen.message_timeout_s, chosen.propagation_s
@@ -106,7 +112,8 @@ class Producer:
             topic: topic name.
             value, key: ``bytes``, ``str`` (as UTF-8) or ``None``.
             partition: partition number; -1 leaves it to the partitioner.
-            callback, on_delivery: ``callback(error, message)``, called by ``poll`` or ``flush``.
+            callback, on_delivery: ``callback(error, message)``, called by ``poll`` or ``flush``. If both are
+                given, only ``callback`` is called.
             timestamp: milliseconds since the epoch; 0 means now.
             headers: a dictionary or a list of (name, value) pairs.
 
@@ -115,26 +122,29 @@ class Producer:
             KafkaException: ``_UNKNOWN_PARTITION``, ``MSG_SIZE_TOO_LARGE``, ``_STATE`` (outside of a
                 transaction) and others, as its code says.
             TypeError: an argument has the wrong type.
+            UnicodeEncodeError: UTF-8 cannot encode ``value`` or ``key``.
             RuntimeError: the producer is closed.
         """
+        if self._is_closed:
+            raise RuntimeError(_CLOSED)
         reports = self._reports
         if reports._lock._is_owned():  # type: ignore[attr-defined]
             reports.check_not_interrupted("produce")
         if reports.count >= self._most_messages:
             raise BufferError("Local: Queue full")
-        if on_delivery is None:
-            on_delivery = callback or self._settings.on_delivery
+        if callback is not None:
+            on_delivery = callback
+        elif on_delivery is None:
+            on_delivery = self._settings.on_delivery
         started_s = time.monotonic()
         engine = self._lifecycle.engine
-        if engine is None or self._is_closed:
+        if engine is None:
             engine = self._running_engine()
         metadata = engine.metadata.snapshot.topics.get(topic) if topic.__class__ is str else None
         count = 0 if metadata is None else len(metadata.partitions)
         if not count or (self._unknown_topics.topics and topic in self._unknown_topics.topics):
             self._produce_later(topic, value, key, headers, partition, timestamp, on_delivery, started_s)
             return
-        if self._is_transactional:
-            self._check_memory(value)
         try:
             chosen: int | None = partition
             if partition < 0 or partition >= count:
@@ -160,39 +170,54 @@ class Producer:
     ) -> int:
         """Queue messages given as dictionaries; returns how many were accepted.
 
-        A message that is refused gets an entry ``_error`` with the ``KafkaError``.
+        All messages are checked before the first one is queued. One that is refused afterwards, for example
+        because the queue is full, gets an entry ``_error`` with the ``KafkaError``.
+
+        Args:
+            topic: topic name.
+            messages: each with ``value``, ``key``, ``partition``, ``timestamp``, ``headers`` and
+                ``callback``, all of them optional and as for ``produce``, but no bytes-like objects.
+            partition: of messages without one.
+            callback, on_delivery: of messages without one; as for ``produce``.
 
         Raises:
-            TypeError: ``messages`` is not a list of dictionaries, or a value or key is not text or bytes.
+            TypeError: ``messages`` is not a list of dictionaries, or something else has the wrong type.
+            ValueError: headers have the wrong form, or UTF-8 cannot encode a text.
+            RuntimeError: the producer is closed.
         """
+        _check_topic(topic)
         if not isinstance(messages, list):
             raise TypeError("messages must be a list")
-        for index, message in enumerate(messages):
-            if not isinstance(message, dict):
-                raise TypeError(f"Message at index {index} must be a dict")
-            for name in ("value", "key"):
-                if not isinstance(message.get(name), (bytes, str, type(None))):
-                    raise TypeError(f"Message {name} at index {index} must be bytes or str")
+        if not isinstance(partition, int):
+            raise TypeError(f"partition must be int, not {type(partition).__name__}")
+        if not messages:
+            return 0
+        self._running_engine()
+        default = on_delivery if callback is None else callback
+        checked = [
+            _checked_message(topic, index, message, partition, default)
+            for index, message in enumerate(messages)
+        ]
         accepted = 0
-        for message in messages:
+        for message, (value, key, chosen, on_delivery, timestamp, headers) in zip(
+            messages, checked, strict=True
+        ):
             try:
                 # Not that of SerializingProducer, whose produce_batch does not serialize.
-                Producer.produce(
-                    self,
-                    topic,
-                    message.get("value"),
-                    message.get("key"),
-                    message.get("partition", partition),
-                    on_delivery=message.get("callback") or on_delivery or callback,
-                    timestamp=message.get("timestamp", 0),
-                )
-            except KafkaException as error:
-                message["_error"] = error.args[0]
-            except BufferError as error:
-                message["_error"] = new_error("_QUEUE_FULL", str(error))
+                Producer.produce(self, topic, value, key, chosen, None, on_delivery, timestamp, headers)
+            except Exception as error:
+                # Not raised, because the caller would not know which messages were accepted.
+                dict.__setitem__(message, "_error", self._error_in_batch(error))
             else:
                 accepted += 1
         return accepted
+
+    def _error_in_batch(self, error: Exception) -> Any:
+        if isinstance(error, KafkaException):
+            return error.args[0]
+        if isinstance(error, BufferError):
+            return new_error("_QUEUE_FULL", str(error))
+        return new_error("_DESTROY" if self._is_closed else "_FAIL", f"{_CANNOT_PRODUCE}{error}")
 
     def _produce_later(
         self,
@@ -206,17 +231,15 @@ class Producer:
         started_s: float,
     ) -> None:
         """The topic is not known: check what can be checked, and keep the message aside."""
-        if not isinstance(topic, str):
-            raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
+        _check_topic(topic)
+        _check_integers(partition, timestamp)
         # The caller may change these before the topic is known.
         value, key = _unchangeable(value), _unchangeable(key)
         for number, argument in ((2, value), (3, key)):
-            if not isinstance(argument, (bytes, str, type(None))):
+            if not isinstance(argument, (bytes, type(None))):
                 raise TypeError(
                     f"argument {number}: a bytes-like object is required, not {type(argument).__name__!r}"
                 )
-        if not isinstance(partition, int) or not isinstance(timestamp, int):
-            raise TypeError("partition and timestamp must be integers")
         try:
             headers = None if headers is None else encode_headers(topic, headers)
         except own.SerializationError as wrong:
@@ -244,13 +267,9 @@ class Producer:
         """The topic of a message that was kept aside is known.
 
         Raises:
-            BufferError, BufferExhaustedError: there is no memory yet.
+            BufferExhaustedError: there is no memory yet.
             KafkaError: the engine refuses the message.
         """
-        lifecycle = self._running_engine().transaction_lifecycle
-        if lifecycle is not None:
-            lifecycle.check_send(message.transaction)
-            self._check_memory(message.value)
         partition: int | None = message.partition
         count = len(self._producer.partitions_for(message.topic))
         if partition == -1:
@@ -260,7 +279,10 @@ class Producer:
         elif not 0 <= message.partition < count:
             text = f"{message.topic} has partitions 0 to {count - 1}, not {message.partition}"
             raise UnknownPartitionError(text)
-        future = self._send(
+        send: Any = self._send
+        if message.transaction is not None:
+            send = functools.partial(self._send_in_transaction, expected=message.transaction)
+        future = send(
             message.topic, message.value, message.key, message.headers, partition, message.timestamp_ms
         )
         self._reports.add(
@@ -273,17 +295,38 @@ class Producer:
             return None if self._settings.hash_of_key == "crc32" else zlib.crc32(b"") % count
         return zlib.crc32(key.encode() if key.__class__ is str else key) % count
 
-    def _check_memory(self, value: Any) -> None:
-        """In a transaction, an engine without memory would fail the transaction, and not only the call."""
-        available = self._running_engine().pool.available_bytes
-        if available < 2 * self._producer.config.batch_size + len(value or b""):
-            raise BufferError("Local: Queue full")
+    def _send_in_transaction(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        expected: OpenTransaction | None = None,
+    ) -> FutureRecordMetadata:
+        """As ``KafkaProducer.send``, after whose errors, however, the transaction could only be aborted.
+
+        Args:
+            expected: the transaction to which the message belongs; ``None``: the present one.
+        """
+        if expected is None:
+            future: FutureRecordMetadata | None = self._producer._fast_send.try_send(
+                topic, value, key, headers, partition, timestamp_ms, None
+            )
+            if future is not None:
+                return future
+        lifecycle: Any = self._running_engine().transaction_lifecycle
+        transaction = lifecycle.check_send(expected)
+        return self._producer._record_sender.send(
+            topic, value, key, headers, partition, timestamp_ms, None, False, True, transaction
+        )
 
     def _refuse(self, error: own.KafkaError, *message: Any) -> None:
-        """The engine has refused a message.
+        """The engine has refused a message: the arguments of ``_produce_later``.
 
         Raises:
-            BufferError, KafkaException, TypeError, RuntimeError: see ``produce``.
+            BufferError, KafkaException, TypeError, UnicodeEncodeError, RuntimeError: see ``produce``.
         """
         if isinstance(error, own.MetadataTimeoutError):
             # The topic has just been forgotten, because it was not used for a while.
@@ -292,16 +335,18 @@ class Producer:
         if isinstance(error, own.BufferExhaustedError):
             raise BufferError("Local: Queue full") from error
         if isinstance(error, own.SerializationError):
+            if isinstance(error.__cause__, UnicodeEncodeError):
+                raise error.__cause__
             raise TypeError(str(error)) from error
         if isinstance(error, own.ProducerClosedError):
-            raise RuntimeError("Producer has been closed") from error
-        if isinstance(error, own.InvalidArgumentError) and "headers" in str(error):
-            raise TypeError(str(error)) from error
+            raise RuntimeError(_CLOSED) from error
+        *_, partition, timestamp, _, _ = message
+        _check_integers(partition, timestamp)
         raise raised(error, _CANNOT_PRODUCE) from error
 
     def __len__(self) -> int:
         """Messages that are not acknowledged, or whose callback has not run."""
-        return self._reports.unreported()
+        return 0 if self._is_closed else self._reports.unreported()
 
     def __bool__(self) -> bool:
         return True
@@ -521,7 +566,7 @@ class Producer:
 
     def _running_engine(self) -> ProducerEngine:
         if self._is_closed:
-            raise RuntimeError("Producer has been closed")
+            raise RuntimeError(_CLOSED)
         return self._lifecycle.running_engine()
 
     def _forget_after_fork(self) -> None:
@@ -529,8 +574,63 @@ class Producer:
         self._unknown_topics.forget_after_fork()
 
 
+def _check_topic(topic: Any) -> None:
+    if not isinstance(topic, str):
+        raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
+
+
+def _check_integers(partition: Any, timestamp: Any) -> None:
+    if not isinstance(partition, int) or not isinstance(timestamp, (int, type(None))):
+        raise TypeError(
+            "partition and timestamp must be integers, not"
+            f" {type(partition).__name__} and {type(timestamp).__name__}"
+        )
+
+
 def _unchangeable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode()
     return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
+
+def _checked_message(
+    topic: str, index: int, message: Any, partition: int, callback: Any
+) -> tuple[Any, Any, int, Any, int, Any]:
+    """Value, key, partition, callback, timestamp and headers of one message of a batch.
+
+    Args:
+        topic: for the error's text.
+        index: its place in the batch.
+        message: the application's.
+        partition, callback: if it has none.
+
+    Raises:
+        TypeError, ValueError: see ``Producer.produce_batch``.
+    """
+    if not isinstance(message, dict):
+        raise TypeError(f"Message at index {index} must be a dict")
+    # As in confluent-kafka, what a subclass overrides is not called.
+    get = functools.partial(dict.get, message)
+    texts = []
+    for name in ("value", "key"):
+        given = get(name)
+        if not isinstance(given, (bytes, str, type(None))):
+            raise TypeError(f"Message {name} at index {index} must be bytes or str")
+        texts.append(given.encode() if isinstance(given, str) else given)
+    numbers = []
+    for name, default in (("partition", partition), ("timestamp", 0)):
+        given = get(name)
+        if not isinstance(given, (int, type(None))):
+            raise TypeError(f"Message {name} at index {index} must be int")
+        numbers.append(default if given is None else given)
+    headers = get("headers")
+    if headers is not None:
+        try:
+            headers = encode_headers(topic, headers)
+        except own.SerializationError as wrong:
+            raise ValueError(f"Invalid headers at index {index}: {wrong}") from wrong
+    own_callback = get("callback")
+    return (*texts, numbers[0], callback if own_callback is None else own_callback, numbers[1], headers)
 
 
 def _deadline(timeout: float | None) -> float:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kproducer.compat.bootstrap_servers import with_default_ports
 from kproducer.config.producer_config import SETTINGS
 from kproducer.config.setting import LONGEST_MS, from_text, refused, shown
 from kproducer.errors import ConfigError
@@ -134,7 +135,8 @@ _TICKETS = "the keytab or the ticket cache is used directly, without kinit"
 _CONSUMER = "a setting of consumers"
 
 # fmt: off
-_CONSUMER_NAMES = [
+#: Settings of consumers, which producers accept without effect.
+CONSUMER_NAMES = [
     "auto.commit.enable", "auto.commit.interval.ms", "auto.offset.reset", "check.crcs",
     "coordinator.query.interval.ms", "consume.callback.max.messages", "enable.auto.commit",
     "enable.auto.offset.store", "enable.partition.eof", "fetch.error.backoff.ms", "fetch.max.bytes",
@@ -201,7 +203,7 @@ IGNORED: dict[str, tuple[str, Any]] = {
     "topic.metadata.refresh.fast.interval.ms": ("retry.backoff.ms applies", None),
     "topic.metadata.refresh.sparse": ("only topics in use are requested", True),
     **dict.fromkeys(
-        _CONSUMER_NAMES,
+        CONSUMER_NAMES,
         (_CONSUMER, None),
     ),
 }
@@ -303,6 +305,9 @@ def translated(config: Mapping[str, Any]) -> ProducerSettings:
     if without_effect:
         _log.warning("Settings of librdkafka without effect in kproducer: %s", "; ".join(without_effect))
     own = dict(_DEFAULTS)
+    if not given.get("bootstrap.servers"):
+        raise ConfigError("bootstrap.servers is missing; set it to at least one 'host' or 'host:port'")
+    given["bootstrap.servers"] = with_default_ports(given["bootstrap.servers"])
     for name, own_name in RENAMED.items():
         if name in given:
             own[own_name] = _parsed(own_name, name, given[name])
@@ -310,8 +315,6 @@ def translated(config: Mapping[str, Any]) -> ProducerSettings:
         own["enable_idempotence"] = True
     if own["enable_idempotence"] and "max.in.flight.requests.per.connection" not in given:
         own["max_in_flight_requests_per_connection"] = 5
-    if not own.get("bootstrap_servers"):
-        raise ConfigError("bootstrap.servers is missing; set it to at least one 'host:port'")
     _convert_timeouts(given, own)
     _convert_sizes(given, own)
     _convert_security(given, own)
@@ -334,8 +337,12 @@ def translated(config: Mapping[str, Any]) -> ProducerSettings:
 def _by_canonical_name(config: Mapping[str, Any]) -> dict[str, Any]:
     known = {*ALIASES, *RENAMED, *CONVERTED, *OF_THE_ADAPTER, *IGNORED, *REFUSED}
     given: dict[str, Any] = {}
-    topic_config = config.get("default.topic.config") or {}
-    for name, value in [*topic_config.items(), *config.items()]:
+    topic_config = config.get("default.topic.config")
+    if not isinstance(topic_config, (Mapping, type(None))):
+        kind = type(topic_config).__name__
+        raise TypeError(f"default.topic.config: expected a dictionary of settings, got {kind}")
+    # In confluent-kafka, too, these settings replace those beside them.
+    for name, value in {**config, **(topic_config or {})}.items():
         if name not in known:
             raise ConfigError(f'No such configuration property: "{name}"')
         if name != "default.topic.config":
@@ -359,14 +366,14 @@ def _parsed(own_name: str, name: str, value: Any) -> Any:
     return value
 
 
-def _number(given: Mapping[str, Any], name: str, default: int) -> int:
+def _number(given: Mapping[str, Any], name: str, default: int, lowest: int = 0) -> int:
     value = given.get(name, default)
     try:
         number = int(value)
     except (TypeError, ValueError):
         raise refused(name, "a whole number", shown(value)) from None
-    if number < 0:
-        raise refused(name, "0 or more", shown(value))
+    if number < lowest:
+        raise refused(name, f"{lowest} or more", shown(value))
     return number
 
 
@@ -420,16 +427,13 @@ def _convert_sizes(given: Mapping[str, Any], own: dict[str, Any]) -> None:
     if "batch.size" in given:
         own["batch_size"] = _number(given, "batch.size", 0)
     own["batch_size"] = min(own["batch_size"], own["buffer_memory"], own["max_request_size"])
-    if own.get("transactional_id"):
-        # In a transaction, two batches of the memory stay free: see Producer._check_memory.
-        own["batch_size"] = max(1, min(own["batch_size"], own["buffer_memory"] // 4))
     for kind in ("send", "receive"):
         name = f"socket.{kind}.buffer.bytes"
         if name in given:
             own[f"{kind}_buffer_bytes"] = _number(given, name, 0) or -1
     if "compression.level" in given:
         level_name = _LEVELS.get(str(own.get("compression_type", "none")))
-        level = int(given["compression.level"])
+        level = _number(given, "compression.level", -1, lowest=-1)
         if level_name is not None and level != -1:
             own[level_name] = _parsed(level_name, "compression.level", level)
 

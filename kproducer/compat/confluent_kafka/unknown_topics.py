@@ -176,8 +176,8 @@ class UnknownTopics:
         now_s = time.monotonic()
         try:
             self._producer.partitions_for(topic)
-        except MetadataTimeoutError as error:
-            self._fail_late(topic, error, now_s)
+        except MetadataTimeoutError:
+            self._fail_late(topic, now_s)
             return
         except KafkaError as error:
             self._fail(topic, error, len(waiting))
@@ -185,7 +185,7 @@ class UnknownTopics:
         while waiting:
             try:
                 self._send(waiting[0])
-            except (BufferError, BufferExhaustedError):
+            except BufferExhaustedError:
                 text = "message.timeout.ms has passed, and there was no memory for the message"
                 self._fail_expired(topic, text, now_s)
                 return
@@ -195,7 +195,7 @@ class UnknownTopics:
                 self.size_bytes -= waiting.popleft().size_bytes
         self._forget_if_empty(topic)
 
-    def _fail_late(self, topic: str, cause: MetadataTimeoutError, now_s: float) -> None:
+    def _fail_late(self, topic: str, now_s: float) -> None:
         engine = self._producer._lifecycle.running_engine()
         missing = engine.metadata.topic_error(topic)
         is_missing = missing is not None and missing.code == UNKNOWN_TOPIC_OR_PARTITION_CODE
@@ -203,9 +203,9 @@ class UnknownTopics:
             text = f"topic {topic!r} does not exist"
             self._fail(topic, error_for_code(UNKNOWN_TOPIC_OR_PARTITION_CODE, text), len(self.topics[topic]))
             return
-        self._fail_expired(
-            topic, f"message.timeout.ms has passed, and the topic is not known: {cause}", now_s
-        )
+        causes = "; ".join(filter(None, (str(missing or ""), engine.last_errors())))
+        text = f"message.timeout.ms has passed, and topic {topic!r} is not known"
+        self._fail_expired(topic, f"{text}: {causes}" if causes else text, now_s)
 
     def _fail_expired(self, topic: str, text: str, now_s: float) -> None:
         expired = sum(now_s - each.started_s >= self._timeout_s for each in self.topics[topic])

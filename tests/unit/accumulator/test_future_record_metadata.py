@@ -396,13 +396,26 @@ def test_forked_child_is_not_stuck_on_a_lock_that_a_parent_thread_held() -> None
 def test_callbacks_that_all_raise_are_one_traceback_a_batch(caplog: pytest.LogCaptureFixture) -> None:
     result, _ = make(50)
 
-    def wrong_arity(metadata: RecordMetadata) -> None:
-        raise AssertionError("never entered")
+    def wrong(metadata: RecordMetadata, error: KafkaError | None) -> None:
+        raise TypeError("of the application")
 
-    finish(result, on_delivery=wrong_arity, count=50)
+    finish(result, on_delivery=wrong, count=50)
     assert len([record for record in caplog.records if record.exc_info]) == 1
-    assert "takes 1 positional argument but 2 were given" in caplog.text
+    assert "of the application" in caplog.text
     assert "50 delivery callbacks for one batch" in caplog.text
+
+
+def test_callbacks_that_cannot_be_called_are_one_line_with_the_signature(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """``send`` refuses functions; it does not look into other callables."""
+    unique = type("Unique", (), {"method": classmethod(lambda cls, metadata: None)})
+    for _ in range(3):
+        result, _ = make(2)
+        finish(result, on_delivery=unique.method, count=2)
+    (record,) = (each for each in caplog.records if "called with (metadata, error)" in each.getMessage())
+    assert "takes 2 positional arguments but 3 were given" in record.getMessage()
+    assert not [each for each in caplog.records if each.exc_info]
 
 
 def test_a_future_is_not_pickled() -> None:

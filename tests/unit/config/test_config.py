@@ -329,7 +329,7 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_right_one(name: str, ne
         ("bootstrap_servers", "did you mean bootstrap.servers?"),
         ("queue.buffering.max.messages", "buffer_memory"),
         ("stats_cb", "metrics()"),
-        ("session.timeout.ms", "a consumer setting"),
+        ("session.timeout.ms", "a setting of consumers"),
         ("allow.auto.create.topics", "of the brokers"),
         ("transaction.id", "did you mean transactional.id?"),
         ("ssl.ca.location", "did you mean ssl.cafile?"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from types import MethodType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -76,18 +77,65 @@ SWAPPED: list[Callable[..., object]] = [
     partial(with_context, 1),
     partial(partial(with_context), 1),
 ]
+
+
+def with_row(row: object, metadata: object, error: object) -> None: ...
+
+
+class OfClass:
+    def __init__(self, metadata: object, error: object) -> None: ...
+
+    def __call__(self) -> None: ...
+
+
+def with_options(metadata: object, error: object, *, row: object = None) -> None: ...
+
+
+def with_required_option(metadata: object, error: object, *, row: object) -> None: ...
+
+
+def wrapper_of(function: Callable[..., object]) -> Callable[..., object]:
+    @wraps(function)
+    def wrapper(*arguments: object) -> object:
+        return function(arguments)
+
+    return wrapper
+
+
 NOT_SWAPPED: list[Callable[..., object]] = [
     lambda metadata, error: None,
     lambda err, error: None,
     lambda msg, err: None,
-    lambda error: None,
     lambda *arguments: None,
+    lambda metadata, *more: None,
+    lambda metadata, error, row=5: None,
+    lambda metadata=None, error=None: None,
+    lambda metadata, error, /: None,
+    with_options,
+    wrapper_of(lambda both: None),
     Callbacks().ours,
     MethodType(print, 1),
-    with_context,
-    partial(with_context, error=1),
+    MethodType(with_row, 1),
+    partial(with_row, 1),
+    partial(with_required_option, row=5),
+    OfClass,
     Callbacks,
+    Mock(),
     print,
+    [].append,
+]
+TAKE_NOT_TWO: list[Callable[..., object]] = [
+    lambda: None,
+    lambda metadata: None,
+    lambda metadata, error, row: None,
+    lambda metadata, error, row, more=5: None,
+    lambda metadata, *, error=None: None,
+    with_required_option,
+    with_context,
+    MethodType(with_options, 1),
+    partial(with_context, 1, 2),
+    partial(partial(with_options, 1), 2),
+    OfClass(1, 2),
 ]
 
 
@@ -95,6 +143,20 @@ NOT_SWAPPED: list[Callable[..., object]] = [
 def test_callbacks_with_the_error_first_are_refused(callback: Callable[..., object]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"called with \(metadata, error\).*swap them"):
         check_callback(callback)
+
+
+@pytest.mark.parametrize("callback", TAKE_NOT_TWO)
+def test_callbacks_that_do_not_take_two_arguments_are_refused(callback: Callable[..., object]) -> None:
+    with pytest.raises(TypeError):
+        callback(1, None)
+    with pytest.raises(InvalidArgumentError, match=r"takes other parameters: .*\(metadata, error\)"):
+        check_callback(callback)
+
+
+def test_what_is_bound_to_a_callback_is_not_shown() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"with_context\(\) takes") as raised:
+        check_callback(partial(with_context, "secret", 2))
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize("callback", NOT_SWAPPED)
