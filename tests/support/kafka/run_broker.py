@@ -16,6 +16,14 @@ from tests.support.kafka.maven_artifacts import KAFKA_VERSIONS, NEWEST_VERSION, 
 LIFETIME_SECONDS = 12 * 3600
 
 
+def interrupt(number: int, _frame: object) -> None:
+    """Leave the program with the status that shells report. Other signals do not disturb its clean-up."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    print("make broker: interrupted", file=sys.stderr, flush=True)
+    sys.exit(128 + number)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run Apache Kafka on a free loopback port until Ctrl-C.")
     known = ", ".join(KAFKA_VERSIONS)
@@ -24,9 +32,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, help="port of the first node; default: a free port")
     arguments = parser.parse_args()
 
-    stop = threading.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, lambda *_: stop.set())
+        signal.signal(each, interrupt)
     try:
         check_version(arguments.version)
         print(f"starting Apache Kafka {arguments.version} ...", file=sys.stderr, flush=True)
@@ -43,7 +50,7 @@ def main() -> None:
     with cluster:
         print(cluster.bootstrap_servers, flush=True)
         print(f"logs and data in {cluster.folder}; Ctrl-C stops it", file=sys.stderr, flush=True)
-        stop.wait(LIFETIME_SECONDS)
+        threading.Event().wait(LIFETIME_SECONDS)
 
 
 if __name__ == "__main__":
