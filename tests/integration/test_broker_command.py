@@ -77,3 +77,15 @@ def test_ctrl_c_ends_the_broker_at_once(moment: str) -> None:
             wait_until(lambda: len(broker.pids()) > 1)
         assert broker.press_ctrl_c() == (130, "make broker: interrupted\n")
         broker.await_end()
+
+
+@pytest.mark.kafka
+def test_a_secured_broker_prints_a_program_that_works() -> None:
+    with foreground([sys.executable, "-m", "tests.support.kafka.run_broker", "--secure"], ROOT) as broker:
+        program = broker.await_output(r"from kproducer .*result\(timeout=10\)\)\n")
+        command = [sys.executable, "-c", program]
+        sent = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert sent.returncode == 0, sent.stderr
+        assert "topic='events'" in sent.stdout
+        broker.press_ctrl_c()
+        broker.await_end()

@@ -37,14 +37,15 @@ class Foreground:
             start_new_session=True,
         )
 
-    def await_output(self, pattern: str) -> None:
-        """Read its stdout until the pattern is found."""
+    def await_output(self, pattern: str) -> str:
+        """Read its stdout until the pattern, in which a dot is any character, is found; return the match."""
         assert self.process.stdout is not None
-        found = b""
-        while not re.search(pattern.encode(), found):
+        read = b""
+        while (found := re.search(pattern.encode(), read, re.DOTALL)) is None:
             chunk = os.read(self.process.stdout.fileno(), 65536)
-            assert chunk, f"ended without {pattern!r}: {found!r}"
-            found += chunk
+            assert chunk, f"ended without {pattern!r}: {read!r}"
+            read += chunk
+        return found[0].decode()
 
     def press_ctrl_c(self) -> tuple[int, str]:
         """Interrupt it; return its exit status and the rest of its stderr."""
