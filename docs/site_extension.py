@@ -67,7 +67,7 @@ def _name_cells(group: nodes.tgroup) -> None:
 
 
 def prepare_tables(app: Sphinx, doctree: nodes.document) -> None:
-    """Name the cells; in the reference, make settings and error classes targets of links and of the search."""
+    """Name the cells; in the reference, make settings and errors targets of links and of the search."""
     for group in doctree.findall(nodes.tgroup):
         _name_cells(group)
     standard, python = app.env.domains.standard_domain, app.env.domains.python_domain
