@@ -21,7 +21,8 @@ BROKER_ERROR_ADVICE: Final[dict[int, str]] = {
     ),
     6: (
         "Outcome `UNKNOWN`. The producer refreshes metadata and sends to the new leader. Nothing to do, "
-        "unless it does not end: then compare what the brokers know of the partition (`kproducer metadata TOPIC`)."
+        "unless it does not end: then compare what the brokers know of the partition "
+        "(`kproducer metadata TOPIC`)."
     ),
     7: (
         "Outcome `UNKNOWN`. Replicas did not copy the batch in time. Check followers, disks and network of "
