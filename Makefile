@@ -149,8 +149,8 @@ demo: $(DEMO_STAMP) $(DEMO_CORE) ## send a million events to an embedded broker 
 	@$(DEMO_PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) \
 		$(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) $(if $(SPARK),--spark) $(DEMO_ARGS)
 
-broker: $(DEMO_STAMP) ## run Apache Kafka until Ctrl-C (KAFKA=4.4.0, NODES=1, PORT=) and print its address
-	@$(DEMO_PY) -m tests.support.kafka.run_broker $(or $(KAFKA),$(KAFKA_VERSION)) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT))
+broker: $(DEMO_STAMP) ## run Apache Kafka until Ctrl-C (KAFKA=4.4.0, NODES=1, PORT=; SECURE=1: with TLS) and print how to reach it
+	@$(DEMO_PY) -m tests.support.kafka.run_broker $(or $(KAFKA),$(KAFKA_VERSION)) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT)) $(if $(SECURE),--secure)
 
 bench: setup ## measure every client on every workload, with the embedded cluster and Apache Kafka (BENCH_SECONDS=900, BENCH_ARGS=)
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)

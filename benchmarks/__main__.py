@@ -1,9 +1,9 @@
 """Benchmark of the Kafka producers: ``make bench``, or ``python -m benchmarks --help``.
 
 Every client sends the same records to the same clusters, in its own process, in rounds. Results go to
-``benchmarks/results/`` as JSON and to the console as tables; with ``--document`` also to docs/performance.md.
+``benchmarks/results/`` as JSON and to the console as tables; with ``--document`` also to the documentation.
 ``--only`` runs some of the groups, such as ``--only "low-rate;small-batches"``. Only a whole run can be
-written to docs/performance.md, so that all tables there are of one run.
+written to the documentation, so that all tables there are of one run.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=DEFAULT_ROUNDS, help="at most; fewer if time is short")
     parser.add_argument(
-        "--document", action="store_true", help="write docs/performance.md; needs a run of all groups"
+        "--document",
+        action="store_true",
+        help="write the documentation's tables and plots; needs a run of all groups",
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     arguments = parser.parse_args()

@@ -45,7 +45,6 @@ class Client:
         session: ``module:class`` of its ``Session``; imported only in the sending process.
         environment: additional variables of that process.
         method: of ``KafkaProducer``; the client is skipped if it does not exist.
-        colour: in plots.
         gathered: how many sends it makes at once; the records of a run are a multiple of it.
     """
 
@@ -54,7 +53,6 @@ class Client:
     session: str
     environment: dict[str, str] = field(default_factory=dict)
     method: str | None = None
-    colour: str = "#9aa5b1"
     gathered: int = 1
 
     def open(self, target: Target) -> Session:
@@ -70,73 +68,26 @@ _OURS = "benchmarks.kproducer_sessions"
 _PEERS = "benchmarks.peer_sessions"
 
 CLIENTS = (
-    Client(MAIN, "kproducer", f"{_OURS}:KeptFutureSession", NATIVE, colour="#1b6ca8"),
-    Client(
-        "kproducer send, results read", "kproducer", f"{_OURS}:ReadFutureSession", NATIVE, colour="#2f7fbb"
-    ),
-    Client(
-        "kproducer send, futures dropped",
-        "kproducer",
-        f"{_OURS}:DroppedFutureSession",
-        NATIVE,
-        colour="#3f8fc9",
-    ),
-    Client(
-        CALLBACK,
-        "kproducer",
-        f"{_OURS}:CallbackSession",
-        NATIVE,
-        colour="#73b0de",
-    ),
-    Client(
-        "kproducer send_many",
-        "kproducer",
-        f"{_OURS}:ManySession",
-        NATIVE,
-        method="send_many",
-        colour="#0f4c75",
-    ),
-    Client(
-        "kproducer send_arrow",
-        "kproducer",
-        f"{_OURS}:ArrowSession",
-        NATIVE,
-        method="send_arrow",
-        colour="#0a2f4a",
-    ),
-    Client(ASYNC_SUBMIT, "kproducer", f"{_OURS}:AsyncSubmitSession", NATIVE, colour="#5b8a72"),
-    Client(ASYNC_SENDS, "kproducer", f"{_OURS}:AsyncSendsSession", NATIVE, colour="#8fb8a0", gathered=1_000),
-    Client(
-        ASYNC_MANY_SENDS, "kproducer", f"{_OURS}:AsyncSendsSession", NATIVE, colour="#b4d2c2", gathered=10_000
-    ),
-    Client(
-        "kproducer send, pure Python",
-        "kproducer",
-        f"{_OURS}:KeptFutureSession",
-        _PURE,
-        colour="#a9cce8",
-    ),
-    Client(REFERENCE, "confluent-kafka", f"{_PEERS}:ConfluentCallbackSession", colour="#e07b39"),
-    Client(POLL_THREAD, "confluent-kafka", f"{_PEERS}:ConfluentPollThreadSession", colour="#c05f20"),
-    Client("confluent-kafka, no callback", "confluent-kafka", f"{_PEERS}:ConfluentSession", colour="#eda777"),
-    Client(
-        "confluent-kafka, produce_batch",
-        "confluent-kafka",
-        f"{_PEERS}:ConfluentBatchSession",
-        colour="#f5cdb0",
-    ),
-    Client(AIOKAFKA, "aiokafka", f"{_PEERS}:AiokafkaSession", colour="#6aa84f"),
-    Client(AIOKAFKA_SENDS, "aiokafka", f"{_PEERS}:AiokafkaSendsSession", colour="#a4cf8e", gathered=1_000),
-    Client(
-        AIOKAFKA_MANY_SENDS,
-        "aiokafka",
-        f"{_PEERS}:AiokafkaSendsSession",
-        colour="#c5e2b6",
-        gathered=10_000,
-    ),
+    Client(MAIN, "kproducer", f"{_OURS}:KeptFutureSession", NATIVE),
+    Client("kproducer send, results read", "kproducer", f"{_OURS}:ReadFutureSession", NATIVE),
+    Client("kproducer send, futures dropped", "kproducer", f"{_OURS}:DroppedFutureSession", NATIVE),
+    Client(CALLBACK, "kproducer", f"{_OURS}:CallbackSession", NATIVE),
+    Client("kproducer send_many", "kproducer", f"{_OURS}:ManySession", NATIVE, method="send_many"),
+    Client("kproducer send_arrow", "kproducer", f"{_OURS}:ArrowSession", NATIVE, method="send_arrow"),
+    Client(ASYNC_SUBMIT, "kproducer", f"{_OURS}:AsyncSubmitSession", NATIVE),
+    Client(ASYNC_SENDS, "kproducer", f"{_OURS}:AsyncSendsSession", NATIVE, gathered=1_000),
+    Client(ASYNC_MANY_SENDS, "kproducer", f"{_OURS}:AsyncSendsSession", NATIVE, gathered=10_000),
+    Client("kproducer send, pure Python", "kproducer", f"{_OURS}:KeptFutureSession", _PURE),
+    Client(REFERENCE, "confluent-kafka", f"{_PEERS}:ConfluentCallbackSession"),
+    Client(POLL_THREAD, "confluent-kafka", f"{_PEERS}:ConfluentPollThreadSession"),
+    Client("confluent-kafka, no callback", "confluent-kafka", f"{_PEERS}:ConfluentSession"),
+    Client("confluent-kafka, produce_batch", "confluent-kafka", f"{_PEERS}:ConfluentBatchSession"),
+    Client(AIOKAFKA, "aiokafka", f"{_PEERS}:AiokafkaSession"),
+    Client(AIOKAFKA_SENDS, "aiokafka", f"{_PEERS}:AiokafkaSendsSession", gathered=1_000),
+    Client(AIOKAFKA_MANY_SENDS, "aiokafka", f"{_PEERS}:AiokafkaSendsSession", gathered=10_000),
     Client(KAFKA_PYTHON, "kafka-python", f"{_PEERS}:KafkaPythonSession"),
     *(
-        Client(name, "kproducer", f"{_PEERS}:{session}", NATIVE, colour="#c9b458")
+        Client(name, "kproducer", f"{_PEERS}:{session}", NATIVE)
         for name, session in zip(
             ADAPTERS,
             ("ConfluentAdapterSession", "AiokafkaAdapterSession", "KafkaPythonAdapterSession"),
@@ -151,7 +102,6 @@ CLIENTS_OF_GROUP = {
 }
 _PORTABLE_CLIENT = Client(PORTABLE, "kproducer", f"{_OURS}:PortableIoSession", NATIVE)
 BY_NAME = {client.name: client for client in (*CLIENTS, _PORTABLE_CLIENT)}
-COLOURS = {client.name: client.colour for client in CLIENTS} | {JAVA: "#b04a5a"}
 
 
 def has_native_kernel() -> bool:

@@ -1,8 +1,8 @@
-"""The results of a run: tables on the console, and the tables and plots of docs/performance.md and README.md.
+"""The results of a run: tables on the console, and the tables and plots of the documentation.
 
 ``python -m benchmarks.report FILE`` prints the results in FILE; with ``--document`` it also writes the tables
-between the markers of docs/performance.md and README.md, and the plots into docs/images. That needs the
-results of a whole run, so that all tables are of one run.
+between the markers of ``DOCUMENTS``, and the plots into docs/images. That needs the results of a whole run,
+so that all tables are of one run.
 """
 
 from __future__ import annotations
@@ -18,26 +18,15 @@ from rich.console import Console
 from benchmarks import tables
 from benchmarks.clients import MAIN, REFERENCE
 from benchmarks.figures import CPU, SPEED, Table, rows_of
-from benchmarks.plots import write_plots
+from benchmarks.plots import COMPARED, write_plots
 from benchmarks.workload import FAMILIES, LINGER_MS, OWN_DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
-DOCUMENT = ROOT / "docs" / "performance.md"
-README = ROOT / "README.md"
+#: The results that matter, and every table.
+DOCUMENTS = (ROOT / "docs" / "performance.md", ROOT / "docs" / "measurements.md")
 IMAGES = ROOT / "docs" / "images"
 
-#: The clients that README.md shows.
-_COMPARED = (
-    MAIN,
-    "kproducer send_many",
-    "kproducer send_arrow",
-    "kproducer send, pure Python",
-    REFERENCE,
-    "confluent-kafka, no callback",
-    "aiokafka",
-    "kafka-python",
-)
 #: Load average of a machine that does nothing else, and the warning for a higher one.
 _QUIET_LOAD = 0.5
 _DISTURBED = (
@@ -107,7 +96,7 @@ def facts_of(results: dict[str, Any]) -> list[str]:
     ]
 
 
-# -- docs/performance.md and README.md -----------------------------------------------------------------------
+# -- the documents -------------------------------------------------------------------------------------------
 
 
 def sections(results: dict[str, Any]) -> dict[str, str]:
@@ -119,60 +108,41 @@ def sections(results: dict[str, Any]) -> dict[str, str]:
             summary = tables.summary_table(results, cluster, family.name)
             if summary.rows:
                 summaries.append(f"{_CLUSTERS[cluster]}, {family.name}:\n\n{tables.as_markdown(summary)}")
-        if any(run["cluster"] == cluster for run in results["runs"]):
-            summaries.append(
-                f"![{OWN_DEFAULTS.name}, {_CLUSTERS[cluster]}](images/performance-{cluster}.svg)"
-            )
     for each in tables.throughput_tables(results):
         details.append(f"### {each.title}\n\n{tables.as_markdown(each)}")
-    low_rate = [
-        tables.as_markdown(tables.low_rate_table(results)),
-        "![latency](images/performance-latency.svg)",
-    ]
     return {
         "facts": "\n".join(f"* {line}" for line in [*facts_of(results), *results["failures"]]),
         "summary": "\n\n".join(summaries),
         "comparison": _comparison(results),
         "adapters": tables.as_markdown(tables.adapters_table(results)),
-        "ratios": tables.as_markdown(tables.target_table(results)),
         "ceiling": tables.as_markdown(tables.ceiling_table(results)),
-        "low-rate": "\n\n".join(low_rate),
+        "low-rate": tables.as_markdown(tables.low_rate_table(results)),
         "growth": tables.as_markdown(tables.growth_table(results)),
         "idempotence": tables.as_markdown(tables.idempotence_table(results)),
         "formats": tables.as_markdown(tables.formats_table(results)),
         "memory": tables.as_markdown(tables.memory_table(results)),
         "goals": tables.as_markdown(tables.goals_table(results)),
         "import": tables.as_markdown(tables.import_table(results)),
-        "requests": _titled(tables.request_tables(results)),
-        "profile": _titled(tables.profile_tables(results)),
         "rows": "\n\n".join(details),
     }
 
 
-def _titled(found: list[tables.Table]) -> str:
-    return "\n\n".join(f"{each.title}\n\n{tables.as_markdown(each)}" for each in found)
-
-
 def _comparison(results: dict[str, Any]) -> str:
-    """The section of README.md: one family's table on the embedded cluster, and the ratios in words."""
-    shown = tables.summary_table(results, "embedded", OWN_DEFAULTS.name, _COMPARED)
-    rows = [row for row in rows_of(results["runs"]) if (row.cluster, row.family) == ("embedded", shown.title)]
-    speeds = [ratio.median for row in rows if (ratio := row.ratio(MAIN, SPEED))]
-    cpus = [ratio.median for row in rows if (ratio := row.ratio(MAIN, CPU))]
+    """The section of docs/performance.md: a line per workload of one family on the embedded cluster."""
+    header = ("records", *COMPARED.values(), f"CPU, ratio to {COMPARED[REFERENCE]}")
+    cells = []
+    for row in rows_of(results["runs"]):
+        if (row.cluster, row.family) == ("embedded", OWN_DEFAULTS.name):
+            speeds = (row.spread(client, SPEED) for client in COMPARED)
+            thousands = (f"{speed.median / 1000:,.0f}" if speed else "-" for speed in speeds)
+            ratio = row.ratio(MAIN, CPU)
+            cells.append((row.name, *thousands, f"{ratio.median:.2f}" if ratio else "-"))
     rounds = results["rounds"].get("embedded, throughput", 0)
-    lines = [
-        f"Measured in one run ({results['clusters'].get('embedded', '')}, {results['machine']}, "
-        f"Python {results['python']}): acks=all, linger {LINGER_MS} ms, no idempotence, otherwise each "
-        f"client's own defaults; {'one round' if rounds == 1 else f'medians of {rounds} rounds'}, each "
-        "client in its own process. Thousand records per second · CPU microseconds per record:",
-        tables.as_markdown(shown),
-    ]
-    if speeds:
-        lines.append(
-            f"Compared with `{REFERENCE}`, `{MAIN}` sends {min(speeds):.1f} to {max(speeds):.1f} times "
-            f"as many records per second, for {min(cpus):.2f} to {max(cpus):.2f} of the CPU per record."
-        )
-    return "\n\n".join(lines)
+    return (
+        f"Thousand records per second ({results['clusters'].get('embedded', '')}, {results['machine']}, "
+        f"Python {results['python']}; {'one round' if rounds == 1 else f'medians of {rounds} rounds'}):\n\n"
+        + tables.as_markdown(Table("comparison", header, cells))
+    )
 
 
 def with_sections(text: str, found: dict[str, str]) -> str:
@@ -195,15 +165,15 @@ def with_sections(text: str, found: dict[str, str]) -> str:
 def write_document(results: dict[str, Any]) -> list[Path]:
     """Write the tables into the documents, and the plots. Returns the files that were written."""
     found = sections(results)
-    for path in (DOCUMENT, README):
+    for path in DOCUMENTS:
         path.write_text(with_sections(path.read_text(encoding="utf-8"), found), encoding="utf-8")
-    return [DOCUMENT, README, *write_plots(IMAGES, results)]
+    return [*DOCUMENTS, *write_plots(IMAGES, results)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path, nargs="?", help="results of a run; default: the newest")
-    parser.add_argument("--document", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--document", action="store_true", help="write the documentation's tables and plots")
     arguments = parser.parse_args()
     console = new_console()
     path = arguments.file or newest_results()

@@ -61,13 +61,11 @@ def _throughput_table(row: Row) -> Table:
     return Table(title_of(row), _HEADER, cells, _ours(ordered))
 
 
-def summary_table(
-    results: dict[str, Any], cluster: str, family: str, only: tuple[str, ...] | None = None
-) -> Table:
-    """Clients (all, or these) by rows: thousand records per second · CPU microseconds per record."""
+def summary_table(results: dict[str, Any], cluster: str, family: str) -> Table:
+    """Clients by rows: thousand records per second · CPU microseconds per record."""
     rows = [row for row in rows_of(results["runs"]) if (row.cluster, row.family) == (cluster, family)]
     found = dict.fromkeys(client for row in rows for client in row.clients)
-    clients = [client for client in only or results["clients"] if client in found]
+    clients = [client for client in results["clients"] if client in found]
     cells = []
     for client in clients:
         line = [client]

@@ -10,11 +10,13 @@ Exit codes: 0 all files are up to date; 1 a file is stale (``--check``). Knows n
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from codegen.broker_error_advice import BROKER_ERROR_ADVICE
 from codegen.java_settings import java_settings_page
 from kproducer import errors
 from kproducer.config.producer_config import SETTINGS
@@ -245,22 +247,30 @@ def configuration_page() -> str:
 def errors_page() -> str:
     """All errors as a page of the documentation: the tree of classes, their meanings, and Kafka's codes."""
     _, tree, _ = (errors.__doc__ or "").split("\n\n", 2)
-    classes = ["| Error | Retriable | Meaning |", "|---|---|---|"]
+    classes = ["| Error | Retriable | Meaning | What to do |", "|---|---|---|---|"]
     for name, error in vars(errors).items():
         if isinstance(error, type) and issubclass(error, KafkaError):
-            meaning = " ".join((error.__doc__ or "").partition("\n\n")[0].split()).replace("``", "`")
-            classes.append(f"| `{name}` | {_yes(error.retriable)} | {meaning} |")
+            meaning, advice = _paragraphs(error)
+            classes.append(f"| `{name}` | {_yes(error.retriable)} | {meaning} | {advice} |")
     codes = [
-        "| Code | Kafka's name | Class | Retriable | Refreshes metadata | Meaning |",
+        "| Code | Kafka's name | Class | Retriable | Meaning | What to do |",
         "|---|---|---|---|---|---|",
     ]
     for code, name, _, meaning in ERROR_TABLE:
         error = ERRORS_BY_CODE[code]
-        flags = f"{_yes(error.retriable)} | {_yes(error.refreshes_metadata)}"
-        codes.append(f"| {code} | `{name}` | `{error.__name__}` | {flags} | {meaning} |")
+        flags = _yes(error.retriable) + (", refreshes metadata" if error.refreshes_metadata else "")
+        advice = BROKER_ERROR_ADVICE.get(code, "")
+        codes.append(f"| {code} | `{name}` | `{error.__name__}` | {flags} | {meaning} | {advice} |")
     return _GENERATED_PAGE + _ERRORS_PAGE.format(
         tree=textwrap.dedent(tree), classes="\n".join(classes), codes="\n".join(codes)
     )
+
+
+def _paragraphs(error: type[KafkaError]) -> tuple[str, str]:
+    """What an error means, and what to do about it, from its docstring, in Markdown."""
+    meaning, _, rest = inspect.cleandoc(error.__doc__ or "").replace("``", "`").partition("\n\n")
+    advice = rest.partition("\n\n")[0]
+    return " ".join(meaning.split()), "" if advice.startswith("Attributes:") else " ".join(advice.split())
 
 
 def _yes(value: bool) -> str:

@@ -57,8 +57,19 @@ def _site_target(target: str, folder: Path, page_folder: Path) -> str:
     return f"{REPOSITORY}/{kind}/main/{path.relative_to(ROOT).as_posix()}"
 
 
+def _name_cells(group: nodes.tgroup) -> None:
+    """Put the name of its column into each cell, which narrow screens show in place of the table's head."""
+    heads = [cell.astext() for head in group.findall(nodes.thead) for cell in head.findall(nodes.entry)]
+    for row in (row for body in group.findall(nodes.tbody) for row in body.findall(nodes.row)):
+        for name, cell in list(zip(heads, row.findall(nodes.entry), strict=False))[1:]:
+            for paragraph in list(cell.findall(nodes.paragraph))[:1]:
+                paragraph.insert(0, nodes.inline("", f"{name}: ", classes=["column"]))
+
+
 def prepare_tables(app: Sphinx, doctree: nodes.document) -> None:
-    """Make settings and error classes in the tables of the reference targets of links and of the search."""
+    """Name the cells; in the reference, make settings and errors targets of links and of the search."""
+    for group in doctree.findall(nodes.tgroup):
+        _name_cells(group)
     standard, python = app.env.domains.standard_domain, app.env.domains.python_domain
     docname = app.env.docname
     if docname not in ("reference/configuration", "reference/errors"):

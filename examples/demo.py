@@ -25,7 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from examples import demo_columns, spark_demo
-from examples.demo_journey import Journey
+from examples.demo_journey import Journey, gives_up_on_interrupt
 from examples.demo_source import FileLines, JsonEvents, Source, portions
 from kproducer import KafkaError, KafkaProducer, build_info
 from tests.support.kafka import sasl
@@ -136,7 +136,7 @@ def run(target: Target, topic: str, source: Source, compression: str, console: C
         TimeElapsedColumn(),
     )
     producer = KafkaProducer.from_config(producer_settings(target, compression))
-    with producer, Progress(*columns, console=console) as progress:
+    with producer, gives_up_on_interrupt(producer), Progress(*columns, console=console) as progress:
         sending = progress.add_task("sending", total=source.count)
         verifying = progress.add_task("verifying", total=source.count)
         for values in portions(source):
@@ -251,6 +251,9 @@ def main() -> None:
                 console.print(
                     "\n[dim]make demo SPARK=1 also runs a Spark job: needs Java 17, installs pyspark[/]"
                 )
+    except KeyboardInterrupt:
+        print("the demo was interrupted", file=sys.stderr)
+        sys.exit(130)  # as shells report it
     except KafkaUnavailableError as error:
         sys.exit(str(error))
     except (KafkaError, confluent_kafka.KafkaException, RuntimeError, TimeoutError) as error:

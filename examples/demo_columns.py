@@ -23,6 +23,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from examples.demo_journey import gives_up_on_interrupt
 from kproducer import KafkaProducer
 from kproducer.columnar import Avro
 from kproducer.schema_registry import SchemaRegistryClient
@@ -86,7 +87,8 @@ def _fastavro_decoder(registry_url: str) -> Decode:
 def show(settings: dict[str, Any], reader_servers: str, topic: str, count: int, console: Console) -> bool:
     """Send the table, read it back and print the figures; returns whether all rows were correct."""
     table = orders(min(count, MOST_ROWS))
-    with FakeSchemaRegistry() as registry, KafkaProducer.from_config(settings) as producer:
+    producer = KafkaProducer.from_config(settings)
+    with FakeSchemaRegistry() as registry, producer, gives_up_on_interrupt(producer):
         client = SchemaRegistryClient({"url": registry.url})
         # All columns, also that of the key.
         value = Avro(table.column_names, registry=client, name="Order")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from kproducer import KafkaProducer, RecordMetadata
@@ -16,6 +18,17 @@ _FLUSH_TIMEOUT_SECONDS = 120
 _READ_TIMEOUT_SECONDS = 300
 
 Advance = Callable[[int], None]
+
+
+@contextmanager
+def gives_up_on_interrupt(producer: KafkaProducer) -> Iterator[None]:
+    """At Ctrl-C, do not wait for records that are not acknowledged, as the producer's ``with`` block does."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        logging.disable()  # the producer would also report how many records it gives up
+        producer.close(0)
+        raise
 
 
 class Journey:

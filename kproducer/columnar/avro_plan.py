@@ -1,6 +1,33 @@
 """AvroCompiler: from an Avro schema and the types of Arrow columns to the nodes of a plan.
 
 Source: Avro specification 1.12, "Binary Encoding", "Logical Types", and, for defaults, "Schema Resolution".
+
+The columns that a field takes:
+
+============================  ===========================================================================
+Avro type                     columns
+============================  ===========================================================================
+``null``                      null
+``boolean``                   bool
+``int``, ``long``             integers; a number that is too large does not fit
+``float``                     half_float, float, integers; integers up to 2^24, so that they stay exact
+``double``                    half_float, float, double, integers; integers up to 2^53
+``string``                    strings
+``bytes``                     binary, strings (as UTF-8)
+``fixed``                     binary; of the right size
+``enum``                      strings; one of the symbols
+``array``                     lists
+``map``                       map with string keys; list of structs with two fields
+``record``                    struct; fields by name, as in the row
+``date``                      date32, date64, integers
+``time-millis``, ``-micros``  time32, time64, integers
+``(local-)timestamp-*``       timestamps with and without time zone, integers; the zone does not change
+                              the number
+``decimal``                   decimals with at most the scale of the schema, in ``bytes`` or ``fixed``;
+                              32 to 256 bits; zeros are added to the scale
+``uuid``                      strings, fixed-size binary of 16 bytes, in ``string`` or ``fixed``
+``duration``                  durations, intervals; not negative; durations become milliseconds
+============================  ===========================================================================
 """
 
 from __future__ import annotations

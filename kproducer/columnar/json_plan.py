@@ -1,6 +1,36 @@
 """JsonCompiler: from the types of Arrow columns, and what a JSON Schema says, to the nodes of a plan.
 
 Sources: RFC 8259 (JSON); the Arrow C data interface (format texts).
+
+What is written for a column:
+
+=================================  ======================================================================
+Arrow type                         JSON
+=================================  ======================================================================
+bool                               ``true`` or ``false``
+integers of all widths             all digits. JavaScript and others read numbers above 2^53 as the
+                                   nearest double
+float16, float32, float64          the fewest digits that read back as the same number of this width, as
+                                   Python's ``repr`` writes them: ``0.1``, ``5.0``, ``1e+16``
+decimals                           a number with all its digits, also zeros at the end: ``1.50``.
+                                   ``decimals="string"``: ``"1.50"``
+string, large_string, string_view  a string. Bytes that are not UTF-8 do not fit
+binary of all kinds                a string in base64
+uuid (``arrow.uuid``)              ``"12345678-1234-5678-1234-567812345678"``
+date32, date64                     ``"2024-01-31"``
+time32, time64                     ``"12:34:56.789"``
+timestamp with a time zone         ``"2024-01-31T12:34:56.789Z"``, converted to UTC
+timestamp without one              the same without ``Z``
+duration                           an ISO 8601 duration in seconds: ``"PT90.500S"``, ``"-PT1S"``
+intervals                          an ISO 8601 duration in months, days and seconds: ``"P14M3DT4.500S"``
+lists of all kinds                 an array
+struct                             an object
+map                                an object. Integers, booleans, dates and times become strings as keys;
+                                   of several equal keys, all are written
+dictionary                         as its values
+union                              the value of the chosen alternative
+null                               ``null``
+=================================  ======================================================================
 """
 
 from __future__ import annotations

@@ -2,6 +2,38 @@
 
 Needs no protobuf: descriptors are asked for their attributes only.
 Source: Protocol Buffers documentation, "Encoding"; descriptor.proto.
+
+The columns that a field takes (messages without a package are in ``google.protobuf``):
+
+=========================  ==============================================================================
+Protobuf type              columns
+=========================  ==============================================================================
+integers of all kinds      integers; a number that is too large, or negative in an unsigned field, does
+                           not fit
+``float``                  float16, float32, integers; integers up to 2^24, so that they stay exact
+``double``                 float16, float32, float64, integers; integers up to 2^53
+``bool``                   bool
+``string``                 strings; bytes that are not UTF-8 do not fit
+``bytes``                  binary, strings (as UTF-8)
+enum                       strings with the names of values, integers; closed enums, such as those of
+                           proto2, take their own numbers only
+message, group             struct; fields by name, as in the row
+``repeated``               lists; null is an empty list; a null element does not fit
+``map``                    map; list of structs with two fields; null is an empty map; a null value does
+                           not fit
+``oneof``                  one nullable column for each field, or a union with the oneof's name; two
+                           values in a row do not fit; the names of a union's alternatives are fields
+``Timestamp``              timestamps; the years 1 to 9999
+``Duration``               durations; up to 315,576,000,000 s, in both directions
+wrappers (``Int32Value``)  as the scalar; null is an absent message
+``Struct``                 struct; map with string keys; fields and values as for ``Value``
+``Value``                  bool, integers, floating point numbers, strings, lists, struct, map with
+                           string keys; null is an absent ``Value``, but in lists, structs and maps
+                           JSON's null. Integers up to 2^53
+``ListValue``              lists; elements as for ``Value``
+``google.type.Date``       date32, date64; the years 1 to 9999
+all other messages         struct
+=========================  ==============================================================================
 """
 
 from __future__ import annotations

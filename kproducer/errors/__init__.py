@@ -114,15 +114,26 @@ class KafkaError(Exception):
 
 
 class ConfigError(KafkaError, ValueError):
-    """A setting is unknown, out of range or of the wrong type, or contradicts another setting."""
+    """A setting is unknown, out of range or of the wrong type, or contradicts another setting.
+
+    The text names the setting and what is expected, or the right name. Check files with ``kproducer
+    config check FILE``.
+    """
 
 
 class SerializationError(KafkaError, ValueError):
-    """A key, value or header could not be serialized."""
+    """A key, value or header could not be serialized.
+
+    It is not bytes or ``str``, or the serializer raised ``__cause__``. Set a serializer, such as
+    ``value_serializer=JsonSerializer()``.
+    """
 
 
 class SchemaRegistryError(SerializationError):
     """A schema registry could not be reached, or refused a request; the record was not sent.
+
+    If ``is_temporary``, send the record again later; otherwise fix the schema, the permission or the
+    setting that the text names.
 
     Attributes:
         url: the base URL, without credentials.
@@ -157,31 +168,56 @@ class SchemaRegistryError(SerializationError):
 
 
 class InvalidArgumentError(KafkaError, ValueError):
-    """An argument of a call is not valid, for example a negative partition."""
+    """An argument of a call is not valid, for example a negative partition.
+
+    Others: columns of different lengths, a callback with the parameters ``(err, msg)``. Fix the call.
+    """
 
 
 class RecordTooLargeError(KafkaError, ValueError):
-    """A record exceeds a limit of the producer (``max_request_size``, ``buffer_memory``) or of the broker."""
+    """A record exceeds a limit of the producer (``max_request_size``, ``buffer_memory``) or of the broker.
+
+    Make the record smaller, or raise the setting that the text names and ``max.message.bytes`` of the
+    topic.
+    """
 
 
 class IllegalStateError(KafkaError, RuntimeError):
-    """The call is not allowed in the object's present state."""
+    """The call is not allowed in the object's present state.
+
+    For example ``flush()`` in a callback, ``send()`` outside of a transaction, ``close()`` in a signal
+    handler. The text says why: fix the order of calls.
+    """
 
 
 class ProducerClosedError(IllegalStateError):
-    """The producer was closed before or during the call."""
+    """The producer was closed before or during the call.
+
+    Outcome ``NOT_SENT``, or ``UNKNOWN`` if the record was sent. Also for records from before a fork, in
+    the child. Close the producer after the last ``send()``, with a longer timeout.
+    """
 
 
 class BatchRejectedError(KafkaError):
-    """The record is valid, but the broker rejected its batch because of another record."""
+    """The record is valid, but the broker rejected its batch because of another record.
+
+    Outcome ``REJECTED``. Send it again.
+    """
 
 
 class PurgedError(KafkaError):
-    """``purge`` has given up the record."""
+    """``purge`` has given up the record.
+
+    Outcome ``NOT_SENT``, or ``UNKNOWN`` if it was in flight. After a purge, a transaction can only be
+    aborted.
+    """
 
 
 class SendManyError(KafkaError):
     """Some records of a ``send_many`` were not delivered; the others may have been.
+
+    Raised by ``result()`` of ``send_many`` and ``send_arrow``. ``failures`` says what to do for each
+    record.
 
     Attributes:
         failures: (index, error) of each record that was not delivered, in order.
@@ -192,11 +228,17 @@ class SendManyError(KafkaError):
 
 
 class AbortTransactionError(KafkaError):
-    """The transaction cannot be committed: abort it, then begin another. ``__cause__`` is the reason."""
+    """The transaction cannot be committed: abort it, then begin another. ``__cause__`` is the reason.
+
+    Call ``abort_transaction()``. ``with producer.transaction():`` aborts by itself.
+    """
 
 
 class TransactionAbortedError(KafkaError):
-    """The application or the cluster aborted the transaction; transactional consumers skip its records."""
+    """The application or the cluster aborted the transaction; transactional consumers skip its records.
+
+    Send its records again in another transaction.
+    """
 
 
 class FatalProducerError(KafkaError):
@@ -204,19 +246,33 @@ class FatalProducerError(KafkaError):
 
 
 class FencedError(FatalProducerError):
-    """Another producer with the same transactional id took over, or the cluster fenced the epoch."""
+    """Another producer with the same transactional id took over, or the cluster fenced the epoch.
+
+    The transaction may also have taken longer than ``transaction_timeout_ms``. Give each instance a
+    ``transactional_id`` of its own.
+    """
 
 
 class BootstrapResolutionError(FatalProducerError):
-    """No name in ``bootstrap_servers`` was resolved within ``bootstrap_resolve_timeout_ms`` (KIP-909)."""
+    """No name in ``bootstrap_servers`` was resolved within ``bootstrap_resolve_timeout_ms`` (KIP-909).
+
+    The text has the failure of each name. Correct the names or the name service, and create another
+    producer.
+    """
 
 
 class LocalProtocolError(KafkaError):
-    """A request would have violated the protocol; nothing was sent."""
+    """A request would have violated the protocol; nothing was sent.
+
+    Most likely a bug: report it.
+    """
 
 
 class RemoteProtocolError(KafkaError):
-    """The peer sent a response that is not valid."""
+    """The peer sent a response that is not valid.
+
+    The other side is not a Kafka broker (wrong port?), or has a bug.
+    """
 
 
 class RetriableError(KafkaError):
@@ -236,11 +292,19 @@ class IncompleteResponseError(RemoteProtocolError, RetriableError):
 
 
 class NetworkError(InvalidMetadataError):
-    """A connection could not be opened, or was lost."""
+    """A connection could not be opened, or was lost.
+
+    Retried until ``delivery_timeout_ms``; you see it as a cause. Check address, port, firewall and name
+    service.
+    """
 
 
 class DisconnectedError(NetworkError):
-    """The connection closed while a request was in flight."""
+    """The connection closed while a request was in flight.
+
+    Retried; the outcome becomes ``UNKNOWN`` if no later attempt succeeds. Usual while brokers restart; if
+    not, look at the broker's log.
+    """
 
 
 class NoBrokersAvailableError(NetworkError):
@@ -250,40 +314,72 @@ class NoBrokersAvailableError(NetworkError):
 class AuthenticationError(KafkaError):
     """The broker or a proxy rejected the credentials, or a certificate was not accepted.
 
+    Raised at once, for records that were not sent yet (``NOT_SENT``). The text has the broker's words;
+    docs/security.md lists them. The producer remains usable.
+
     Also raised if ``security_protocol`` does not fit the listener.
     """
 
 
 class SslAuthenticationError(AuthenticationError):
-    """The TLS handshake failed: this client did not accept the broker's certificate, or the broker ours."""
+    """The TLS handshake failed: this client did not accept the broker's certificate, or the broker ours.
+
+    The producer does not trust the broker's certificate, or the broker not this client's.
+    docs/security.md has a table of messages.
+    """
 
 
 class AuthorizationError(KafkaError):
-    """The authenticated user is not authorized for this operation."""
+    """The authenticated user is not authorized for this operation.
+
+    Have it granted; the producer remains usable, unless the error was fatal for a transaction.
+    """
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """A deadline passed. The message names the stage, the broker, its last error and the setting."""
+    """A deadline passed. The message names the stage, the broker, its last error and the setting.
+
+    ``flush(timeout)`` and transactional calls continue in the background: the records may still be
+    delivered, and the same transactional call waits again.
+    """
 
 
 class MetadataTimeoutError(KafkaTimeoutError):
-    """Topic metadata did not arrive within ``max_block_ms``."""
+    """Topic metadata did not arrive within ``max_block_ms``.
+
+    Outcome ``NOT_SENT``. The text tells the cases apart: no broker answered (run ``kproducer doctor``),
+    the topic does not exist (create it), the partition does not exist (correct the number).
+    """
 
 
 class BufferExhaustedError(KafkaTimeoutError):
-    """No buffer memory became available within ``max_block_ms`` (see ``buffer_memory``)."""
+    """No buffer memory became available within ``max_block_ms`` (see ``buffer_memory``).
+
+    Outcome ``NOT_SENT``. Brokers accept less than you produce, or do not respond. Produce more slowly, or
+    refuse the work; a larger buffer only helps with peaks.
+    """
 
 
 class RequestTimeoutError(KafkaTimeoutError, RetriableError):
-    """A broker did not answer within ``request_timeout_ms``."""
+    """A broker did not answer within ``request_timeout_ms``.
+
+    Retried; you see it as a cause, or once retries are exhausted (``UNKNOWN``). The broker is overloaded
+    or stuck, or the network drops packets.
+    """
 
 
 class DeliveryTimeoutError(KafkaTimeoutError):
-    """A record was not acknowledged within ``delivery_timeout_ms``."""
+    """A record was not acknowledged within ``delivery_timeout_ms``.
+
+    The text says whether it was never sent, rejected each time or possibly written, the stage, the broker
+    and the last error, which is also ``__cause__``. Fix that one; then act on ``outcome``.
+    """
 
 
 class ResultTimeoutError(KafkaTimeoutError, _FuturesTimeoutError):
     """The outcome was not known within the ``timeout`` of ``result()``; the record may still be delivered.
+
+    Call ``result()`` again, and do not send the record again.
 
     Also a ``concurrent.futures.TimeoutError``, which on Python 3.10 is not the built-in ``TimeoutError``.
     """
@@ -292,11 +388,17 @@ class ResultTimeoutError(KafkaTimeoutError, _FuturesTimeoutError):
 
 
 class CloseTimeoutError(KafkaTimeoutError):
-    """``close(timeout)`` timed out before all records were acknowledged."""
+    """``close(timeout)`` timed out before all records were acknowledged.
+
+    Their futures fail with ``ProducerClosedError``. Allow more time.
+    """
 
 
 class BrokerError(KafkaError):
     """A broker responded with an error code. ``kproducer.errors.broker_errors`` has one subclass per code.
+
+    Retriable ones are retried until ``delivery_timeout_ms``; others fail at once. The outcome is
+    ``REJECTED``, unless the table of codes says otherwise or an earlier attempt may have been written.
 
     Attributes:
         code: Kafka's numeric error code.

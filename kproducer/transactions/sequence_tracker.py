@@ -6,8 +6,8 @@ A batch that is sent again goes alone, before all others. A batch that an earlie
 keeps its number permanently, so that no record is written twice: only batches that are certainly not in the
 log get another number, together with a new epoch, after every request that carried the old numbers has ended.
 
-Differences from Kafka (see docs/transactions.md): an idempotent producer raises the epoch only of a partition
-with a gap; batches that may have been written are never renumbered.
+Differences from Kafka (see docs/internals/transactions.md): an idempotent producer raises the epoch only of
+a partition with a gap; batches that may have been written are never renumbered.
 I/O thread only, except ``reset`` when a transaction is taken over.
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager`` (canRetry, handleFailedBatch, maybeResolveSequences)
 and ``RecordAccumulator.shouldStopDrainBatchesForPartition``.
@@ -60,7 +60,7 @@ def decide(
     is_passed: bool,
     is_transactional: bool,
 ) -> Verdict:
-    """What to do with a numbered batch. The table in docs/transactions.md lists every case.
+    """What to do with a numbered batch. The table in docs/internals/transactions.md lists every case.
 
     Args:
         knowledge: about the batch, this attempt included.

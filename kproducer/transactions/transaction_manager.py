@@ -6,8 +6,8 @@ threads call the ``TransactionLifecycle``; a ``CoordinatorLink`` sends the reque
 
 Everything here runs on the I/O thread, partly with a partition's lock held; in a session, on the caller's
 thread. The sequence numbers belong to that thread and need no lock.
-Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; Kafka's ``TransactionManager``. docs/transactions.md lists
-the differences.
+Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; Kafka's ``TransactionManager``.
+docs/internals/transactions.md lists the differences.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The file holds the requests, their retries and all special cases of responses, hence its length.
 Source: KIP-98, KIP-360, KIP-588, KIP-890, KIP-939; Kafka's ``TransactionManager`` (pendingRequests,
-lookupCoordinator) and its ``TxnRequestHandler`` classes. docs/transactions.md lists the differences.
+lookupCoordinator) and its ``TxnRequestHandler`` classes. docs/internals/transactions.md has
+the differences.
 """
 
 from __future__ import annotations

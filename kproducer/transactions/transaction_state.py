@@ -1,7 +1,7 @@
 """The states of a producer with a transactional id, their legal transitions, and the open transaction.
 
-docs/transactions.md has a diagram. FATAL_ERROR is final: the producer has to be closed. A producer without
-transactional id uses UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR only.
+docs/internals/transactions.md has a diagram. FATAL_ERROR is final: the producer has to be closed. A
+producer without transactional id uses UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR only.
 
 Plain data, guarded by the lock of ``TransactionLifecycle``; ``PendingOperation`` has its own event.
 Source: Kafka's ``TransactionManager.State``; PREPARED is our own (KIP-939 plans something similar).

@@ -22,7 +22,7 @@ def test_every_step_is_in_the_diagram_and_in_the_table_of_crashes() -> None:
 
 def test_the_tests_that_are_named_exist() -> None:
     names = set(re.findall(r"`((?:tests/)?[\w/]*test_\w+\.py)`", PAGE))
-    assert len(names) > 4
+    assert len(names) >= 2
     missing = [
         name for name in names if not any((base / name).is_file() for base in (ROOT, ROOT / "tests/spark"))
     ]

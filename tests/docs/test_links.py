@@ -92,7 +92,7 @@ def test_a_wrong_link_is_noticed(link: str) -> None:
     "link",
     [
         "docs/security.md#names-in-other-clients",
-        "#comparison",
+        "#when-not-to-use-it",
         "docs",
         "https://github.com/kproducer/kproducer/tree/main/docs",
         "https://github.com/kproducer/kproducer/issues",

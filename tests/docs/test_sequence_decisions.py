@@ -1,4 +1,4 @@
-"""The tables about batches in docs/transactions.md agree with the code."""
+"""The tables about batches in docs/internals/transactions.md agree with the code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
 
-PAGE = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "transactions.md").read_text()
 
 
 def table_after(header: str) -> list[list[str]]:

@@ -28,6 +28,8 @@ PAGES = (
     "index",
     "architecture",
     "performance",
+    "measurements",
+    "migration/confluent-kafka",
     "security",
     "spark",
     "reference/configuration",
@@ -35,6 +37,14 @@ PAGES = (
     "reference/producer",
 )
 WAIT_S = 20
+#: The texts of code, tables and images that a reader would have to scroll sideways to see in full.
+_CUT_OFF = """
+return [...document.querySelectorAll("article pre, article .table-wrapper, article img")]
+    .filter(each => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().right > innerWidth)
+    .map(each => each.textContent.slice(0, 80) || each.src)
+"""
+#: WCAG 2.1: text needs a contrast of 4.5 to 1 (1.4.3), graphics 3 to 1 (1.4.11).
+_TEXT_CONTRAST, _BAR_CONTRAST = 4.5, 3.0
 
 pytestmark = pytest.mark.browser
 
@@ -104,6 +114,57 @@ def test_nothing_is_wider_than_the_screen(browser: Chrome, site: str, page: str,
     left, right = left_and_right(browser, find(browser, "article"))
     assert 0 <= left < right <= width
     assert find(browser, "article h1").is_displayed()
+    assert browser.execute_script(_CUT_OFF) == []
+
+
+def test_the_front_page_fits_on_one_screen(browser: Chrome, site: str) -> None:
+    set_width(browser, 1280)
+    browser.get(f"{site}/index.html")
+    assert len(browser.find_elements(By.CSS_SELECTOR, "article img")) == 1
+    for selector in ("article pre", "article img", ".front li", ".doors li"):
+        for element in browser.find_elements(By.CSS_SELECTOR, selector):
+            assert browser.execute_script("return arguments[0].getBoundingClientRect().bottom", element) < 900
+
+
+@pytest.mark.parametrize("page", ["index", "performance"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_plots_are_legible(browser: Chrome, site: str, page: str, scheme: str) -> None:
+    browser.get(f"{site}/{page}.html")
+    plots = [str(each.get_attribute("src")) for each in browser.find_elements(By.CSS_SELECTOR, "article img")]
+    assert plots
+    feature = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", feature)
+    try:
+        for plot in plots:
+            browser.get(plot)
+            background = _fill(find(browser, ".page"))
+            assert (luminance(background) > 0.5) == (scheme == "light")
+            bars = browser.find_elements(By.CSS_SELECTOR, ".bar")
+            texts = browser.find_elements(By.CSS_SELECTOR, "text")
+            assert 2 <= len(bars) <= 4
+            assert len({_fill(bar) for bar in bars}) == 2  # ours and the others
+            assert min(contrast(_fill(bar), background) for bar in bars) >= _BAR_CONTRAST
+            assert min(contrast(_fill(text), background) for text in texts) >= _TEXT_CONTRAST
+            right = left_and_right(browser, find(browser, ".page"))[1]
+            assert max(left_and_right(browser, text)[1] for text in texts) < right
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def _fill(element: WebElement) -> str:
+    return element.value_of_css_property("fill")
+
+
+def contrast(first: str, second: str) -> float:
+    """The contrast ratio of two colors of CSS, from 1 to 21, as WCAG 2.1 defines it."""
+    brighter, darker = sorted((luminance(first), luminance(second)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+def luminance(color: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_the_sidebar_is_beside_the_text_and_on_a_phone_behind_a_button(browser: Chrome, site: str) -> None:

@@ -1,4 +1,4 @@
-"""docs/transactions.md has the code's transition table, every state, and names existing tests."""
+"""docs/internals/transactions.md has the code's transition table, every state, and names existing tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "transactions.md"
+PAGE = ROOT / "docs" / "internals" / "transactions.md"
 
 
 def test_the_diagram_has_the_legal_transitions_and_no_other() -> None:

@@ -8,6 +8,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -475,7 +476,7 @@ def test_the_table_of_formats_has_the_ratio_of_our_cost_to_that_of_each_peer() -
 
 def test_every_marker_of_the_documents_has_results_and_every_result_a_marker():
     found = {name: f"NEW {name}" for name in report.sections(some_results())}
-    texts = [path.read_text(encoding="utf-8") for path in (report.DOCUMENT, report.README)]
+    texts = [path.read_text(encoding="utf-8") for path in report.DOCUMENTS]
     written = "".join(report.with_sections(text, found) for text in texts)
     assert [name for name in found if f"NEW {name}" not in written] == []
 
@@ -522,9 +523,9 @@ def test_goals_of_asyncio_compare_equal_numbers_of_gathered_sends() -> None:
     assert found[f"{ASYNC_MANY_SENDS}, embedded: records/s, ratio"] == (4.0, False)
 
 
-def test_the_readme_states_the_ratios():
+def test_the_comparison_has_a_line_per_workload_and_the_ratio_of_cpu() -> None:
     text = report.sections(some_results())["comparison"]
-    assert "2.0 to 2.0 times as many records per second, for 0.25 to 0.25 of the CPU" in text
+    assert text.splitlines()[-1] == "| 100 B | 3,000 | 1,500 | - | - | 0.25 |"
 
 
 def test_a_marker_that_nothing_fills_is_an_error():
@@ -532,10 +533,14 @@ def test_a_marker_that_nothing_fills_is_an_error():
         report.with_sections("<!-- measured: unheard-of -->\n<!-- end -->", {})
 
 
-def test_plots_are_written(tmp_path):
-    written = report.write_plots(tmp_path, some_results())
-    assert [path.name for path in written] == ["performance-embedded.svg", "performance-latency.svg"]
-    assert all(path.stat().st_size > 1000 for path in written)
+def test_plots_have_a_bar_for_each_client_in_proportion_to_its_figure(tmp_path: Path) -> None:
+    results = some_results()
+    results["low_rate"] += [{**run, "cluster": "kafka"} for run in results["low_rate"]]
+    written = report.write_plots(tmp_path, results)
+    assert [path.name for path in written] == ["throughput.svg", "latency.svg"]
+    bars = [ElementTree.parse(path).findall(".//{*}rect[@class!='page']") for path in written]
+    lengths = [[float(bar.attrib["width"]) for bar in plot] for plot in bars]
+    assert [ours / peer for ours, peer in lengths] == [pytest.approx(2, 0.01), pytest.approx(1 / 1.1, 0.01)]
 
 
 def test_the_cost_of_tls_is_the_median_of_the_differences_of_rounds() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION
+from tests.support.terminal import foreground
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,3 +62,30 @@ def test_the_reason_of_maven_is_shown(tmp_path: Path) -> None:
     said = refusal("tests.support.kafka.run_broker", PATH=path, JAVA_HOME="", KPRODUCER_CACHE=str(tmp_path))
     expected = f"make broker: Maven could not resolve Apache Kafka {NEWEST_VERSION}: No network ("
     assert said.splitlines()[-1].startswith(expected)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("moment", ["while it starts", "when it runs"])
+def test_ctrl_c_ends_the_broker_at_once(moment: str) -> None:
+    with foreground([sys.executable, "-m", "tests.support.kafka.run_broker"], ROOT) as broker:
+        assert broker.process.stderr is not None
+        assert b"starting Apache Kafka" in broker.process.stderr.readline()
+        if moment == "when it runs":
+            broker.await_output(r"127\.0\.0\.1:\d+\n")
+            assert b"Ctrl-C stops it" in broker.process.stderr.readline()
+        else:
+            wait_until(lambda: len(broker.pids()) > 1)
+        assert broker.press_ctrl_c() == (130, "make broker: interrupted\n")
+        broker.await_end()
+
+
+@pytest.mark.kafka
+def test_a_secured_broker_prints_a_program_that_works() -> None:
+    with foreground([sys.executable, "-m", "tests.support.kafka.run_broker", "--secure"], ROOT) as broker:
+        program = broker.await_output(r"from kproducer .*result\(timeout=10\)\)\n")
+        command = [sys.executable, "-c", program]
+        sent = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert sent.returncode == 0, sent.stderr
+        assert "topic='events'" in sent.stdout
+        broker.press_ctrl_c()
+        broker.await_end()

@@ -19,6 +19,7 @@ from kproducer.schema_registry import SchemaRegistryClient
 from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.packaging.wheel_check import DEMO_NEEDS
 from tests.support.kafka.mock_cluster import MockCluster
+from tests.support.terminal import foreground
 
 pytestmark = pytest.mark.mock_cluster
 
@@ -76,6 +77,13 @@ def test_spark_is_installed_and_run_on_request(tmp_path):
     commands = _make_demo(tmp_path, "SPARK=1")
     assert "pyspark" in commands
     assert "--spark" in commands
+
+
+def test_ctrl_c_ends_the_demo_at_once():
+    with foreground([sys.executable, "-m", "examples.demo", "--count", "9000000"], ROOT) as demo:
+        demo.await_output(r"sending .*[1-9]\d*/9000000")
+        assert demo.press_ctrl_c() == (130, "the demo was interrupted\n")
+        demo.await_end()
 
 
 def test_an_existing_cluster_is_not_also_started():

@@ -118,7 +118,11 @@ class Kdc:
         assert program is not None
         command = [sys.executable, str(_BOUNDED_EXEC), str(_LIFETIME_S), program, "-n", "-r", REALM]
         self._process = subprocess.Popen(
-            command, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            command,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C in a terminal must not end it before its clients
         )
         deadline_s = time.monotonic() + _START_S
         while True:

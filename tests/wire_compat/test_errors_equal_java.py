@@ -1,7 +1,7 @@
 """Broker errors have the codes, names and classes of Kafka's Java client, and transactions treat them alike.
 
-Source: KIP-1050, which groups the errors of transactions by what a client has to do. docs/transactions.md has
-the comparison.
+Source: KIP-1050, which groups the errors of transactions by what a client has to do.
+docs/internals/transactions.md has the comparison.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ class JavaProcess:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C in a terminal must not end it before its clients
         )
         self._watcher = threading.Thread(target=self._watch, name=f"watch {log_path.name}", daemon=True)
         self._watcher.start()

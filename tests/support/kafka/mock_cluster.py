@@ -51,7 +51,7 @@ class MockClusterProcess:
             [sys.executable, str(_CHILD), str(lifetime_seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            close_fds=True,
+            start_new_session=True,  # Ctrl-C in a terminal must not end it before its clients
         )
 
     @property

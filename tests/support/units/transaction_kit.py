@@ -333,7 +333,7 @@ class Kit:
         """Deliver requests of a connection that the producer has given up.
 
         Not if the partition already has batches of another producer id, which do not fence the old one:
-        docs/transactions.md names that limit.
+        docs/internals/transactions.md names that limit.
         """
         if self.late:
             sent = self.late.pop(0)

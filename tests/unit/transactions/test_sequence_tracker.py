@@ -202,7 +202,7 @@ def test_answers_out_of_order_move_the_mark_once() -> None:
 
 
 def expected(end: AttemptEnd, knowledge: Knowledge, first: bool, passed: bool, transactional: bool) -> str:
-    """The table of docs/transactions.md once more; "again": RETRY if the error says so, else FAIL."""
+    """The table of decisions in the documentation; "again": RETRY if the error says so, else FAIL."""
     if end is _E.DUPLICATE:
         return "WRITTEN"
     if end is _E.OUT_OF_ORDER and not first:
