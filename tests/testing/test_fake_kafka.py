@@ -6,6 +6,7 @@ import gc
 import os
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ from kproducer import (
     OffsetAndMetadata,
     Outcome,
     ResultTimeoutError,
+    SslAuthenticationError,
     TopicPartition,
 )
 from kproducer.errors.broker_errors import (
@@ -458,13 +460,65 @@ def test_users_have_passwords() -> None:
         kafka.topic("orders").assert_written([b"placed"])
 
 
-def test_tls(tmp_path: Path) -> None:
+@pytest.fixture
+def encrypted(tmp_path: Path) -> Iterator[FakeKafka]:
     authority = Authority()
+    authority.write(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*authority.issue().write(tmp_path, "broker"))
+    with FakeKafka(ssl_context=context) as made:
+        yield made
+
+
+def test_tls(encrypted: FakeKafka, tmp_path: Path) -> None:
+    send(encrypted, b"placed", security_protocol="SSL", ssl_cafile=str(tmp_path / "ca.pem"))
+    encrypted.topic("orders").assert_written([b"placed"])
+
+
+def test_a_client_that_does_not_trust_the_brokers_certificate(encrypted: FakeKafka, tmp_path: Path) -> None:
+    other = Authority().write(tmp_path, "other.pem")
+    error = error_of_send(encrypted, security_protocol="SSL", ssl_cafile=other)
+    assert isinstance(error, SslAuthenticationError)
+    encrypted.close()
+    assert encrypted.violations == []
+
+
+def test_a_client_without_the_certificate_that_the_broker_requires(tmp_path: Path) -> None:
+    authority = Authority()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(*authority.issue().write(tmp_path, "broker"))
     with FakeKafka(ssl_context=context) as kafka:
-        send(kafka, b"placed", security_protocol="SSL", ssl_cafile=authority.write(tmp_path))
-        kafka.topic("orders").assert_written([b"placed"])
+        tls = {"security_protocol": "SSL", "ssl_cafile": authority.write(tmp_path)}
+        error_of_send(kafka, **tls, max_block_ms=1000)
+
+
+def test_a_client_without_tls_at_a_tls_listener(encrypted: FakeKafka) -> None:
+    error_of_send(encrypted, max_block_ms=1000)
+    encrypted.close()
+    assert encrypted.violations == []
+
+
+def test_a_client_with_tls_at_a_listener_without(tmp_path: Path) -> None:
+    tls = {"security_protocol": "SSL", "ssl_cafile": Authority().write(tmp_path)}
+    with FakeKafka() as kafka:
+        assert "PLAINTEXT" in str(error_of_send(kafka, **tls, max_block_ms=1000))
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"\x16\x03\x01\x02\0\x01", b"no tls"], ids=["nothing", "a part", "garbage"]
+)
+@pytest.mark.parametrize("ending", ["close", "reset", "stay"])
+def test_a_client_that_does_not_end_the_handshake(encrypted: FakeKafka, sent: bytes, ending: str) -> None:
+    host, _, port = encrypted.bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(sent)
+        if ending == "reset":
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if ending != "stay":
+            client.close()
+        encrypted.drop_connections()  # by now the broker has accepted the connection
+        encrypted.close()
 
 
 # -- life cycle ---------------------------------------------------------------------------------------------
