@@ -468,6 +468,7 @@ class NetworkClient:
             assert self._authenticator is not None
             self._authenticator.on_response(connection, body, now_ms)
             if connection.state is ConnectionState.READY:
+                self._selector.expect_long_frames(connection.id)
                 is_again = connection.ready_count > 1
                 self.metrics.count(self.metrics.reauthenticated if is_again else self.metrics.authenticated)
         elif pending.is_internal:
@@ -492,6 +493,7 @@ class NetworkClient:
         versions = NodeApiVersions.from_response(broker, answer)
         if self._authenticator is None:
             connection.ready(versions)
+            self._selector.expect_long_frames(connection.id)
             if self._is_secured:
                 self.metrics.count(self.metrics.authenticated)
         else:
