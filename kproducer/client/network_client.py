@@ -454,7 +454,7 @@ class NetworkClient:
         if body is None:
             return
         if not connection.was_answered and api_key not in _SASL_APIS:
-            connection.answered()
+            connection.was_answered = True
             self._updater.handle_acceptance()
         if not pending.is_internal:
             # This comes first: an error below must not lose a request that is no longer in flight.
@@ -525,7 +525,13 @@ class NetworkClient:
             and not connection.was_answered
             and self._in_flight.oldest_api_key(connection.id) == ApiKey.METADATA
         ):
-            return connection.closed_at_first_request(error, self._protocol_with_sasl)
+            # Listeners with SASL do so, but so do brokers that start or stop, and load balancers in front of
+            # them: this is advice, and no refusal.
+            return DisconnectedError(
+                f"{error}, at the first request after ApiVersions, as a listener with SASL does if the client"
+                f" does not authenticate; if this is one, set security_protocol to {self._protocol_with_sasl},"
+                " and sasl_mechanism with its credentials"
+            )
         return error
 
     def _handle_connections(self) -> None:

@@ -18,7 +18,7 @@ SIZE_PREFIX_BYTES = 4
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 
 #: The largest frame accepted from a peer that is not authenticated, or has not answered ApiVersions. Kafka's
-#: answer has less than 1 kB, SASL messages have a few kB, and decoding this much takes about 10 ms.
+#: answer has less than 1 kB, SASL messages have a few kB, and decoding this much takes a few milliseconds.
 #: Brokers, for comparison, accept 512 KiB from such clients (``sasl.server.max.receive.size``).
 MAX_FIRST_FRAME_BYTES = 64 * 1024
 
