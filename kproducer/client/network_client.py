@@ -529,8 +529,8 @@ class NetworkClient:
             # them: this is advice, and no refusal.
             return DisconnectedError(
                 f"{error}, at the first request after ApiVersions, as a listener with SASL does if the client"
-                f" does not authenticate; if this is one, set security_protocol to {self._protocol_with_sasl},"
-                " and sasl_mechanism with its credentials"
+                " does not authenticate; if this is one, set security_protocol to"
+                f" {self._protocol_with_sasl}, and sasl_mechanism with its credentials"
             )
         return error
 
