@@ -342,7 +342,7 @@ def _token(value: str, expires_in: object, where: str) -> OAuthToken:
     expires_at = _as_number(_claims(value).get("exp"))
     if expires_at is None:
         if isinstance(expires_in, str) and expires_in.isascii() and expires_in.isdigit():
-            expires_in = int(expires_in)  # some identity providers quote it
+            expires_in = float(expires_in)  # some identity providers quote it
         life_s = _as_number(expires_in)
         if life_s is None:
             raise AuthenticationError(f"{where} does not say when its token expires (exp, expires_in)")

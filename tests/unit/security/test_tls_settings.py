@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import traceback
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from kproducer import ConfigError, ProducerConfig
-from kproducer.security import key_stores, tls_settings
+from kproducer.security import jks, key_stores, tls_settings
 from kproducer.security.tls_settings import TlsSettings
 from tests.support.certificates import Authority, Certificate
 from tests.support.manual_clock import ManualClock
@@ -428,6 +429,36 @@ def test_a_store_with_an_algorithm_that_is_not_supported(
 
     monkeypatch.setattr(pkcs12, "load_pkcs12", refuse)
     assert "not supported: curve" in refusal(ssl_truststore_location=str(path))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN CERTIFICATE-----\n" * 300_000,
+        "".join(f"-----BEGIN A{number}-----" for number in range(100_000)),
+        "-----BEGIN A-----" * 100_000 + "-----END B-----" * 100_000,
+    ],
+    ids=["one label", "many labels", "ends of another label"],
+)
+def test_a_text_of_many_markers_takes_time_by_its_length_only(text: str) -> None:
+    assert "found no PEM certificate" in refusal(ssl_truststore_certificates=text)
+
+
+def test_markers_around_a_certificate_do_not_matter() -> None:
+    pem = authority().pem
+    noise = "-----END CERTIFICATE-----\n-----BEGIN X-----\n-----END Y-----\n-----BEGIN Z"
+    found = key_stores.certificates_in("s", f"{noise}{pem}{noise}{pem}-----BEGIN CERTIFICATE-----")
+    assert found == key_stores.certificates_in("s", pem) * 2
+
+
+@pytest.mark.timeout(60)
+def test_a_java_key_store_with_a_huge_certificate(tmp_path: Path) -> None:
+    der = bytes(25_000_000)
+    entry = struct.pack(">IHQHI", 2, 0, 0, 0, len(der)) + der
+    path = tmp_path / "trust.jks"
+    path.write_bytes(jks.MAGIC + struct.pack(">II", 2, 1) + entry + bytes(20))
+    assert "a certificate is not valid" in refusal(ssl_truststore_location=str(path))
 
 
 def test_a_path_with_a_nul_character() -> None:

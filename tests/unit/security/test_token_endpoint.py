@@ -122,6 +122,10 @@ def test_an_overloaded_endpoint_may_be_asked_again(idp, status):
         (json_answer(200, access_token=TOKEN, expires_in=True), "does not say when its token expires"),
         (json_answer(200, access_token=TOKEN, expires_in=10**400), "does not say when its token expires"),
         (
+            json_answer(200, access_token=TOKEN, expires_in="9" * 5000),
+            "does not say when its token expires",
+        ),
+        (
             json_answer(200, access_token=TOKEN, expires_in=float("inf")),
             "does not say when its token expires",
         ),
