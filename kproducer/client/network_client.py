@@ -115,6 +115,13 @@ class NetworkClient:
         self._clock = clock
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
+        own_certificate = (
+            config.ssl_certfile,
+            config.ssl_keystore_location,
+            config.ssl_keystore_key,
+            config.ssl_context,
+        )
+        self._may_lack_certificate = config.uses_tls and not any(own_certificate)
         self._protocol_with_sasl = "SASL_SSL" if config.uses_tls else "SASL_PLAINTEXT"
         self._software_version = sanitized_software_text(VERSION)
         self._through = "" if proxy is None else f" through the proxy {proxy}"
@@ -517,7 +524,14 @@ class NetworkClient:
             if isinstance(error, TlsListenerError):
                 return AuthenticationError(str(error))  # the first bytes of the connection: there is no doubt
             if type(error) is DisconnectedError:
-                return connection.exchange.on_connection_lost(connection.broker) or error
+                explained = connection.exchange.on_connection_lost(connection.broker)
+                if explained is None and self._may_lack_certificate:
+                    # With TLS 1.3 the client's handshake ends before the broker looks at its certificate.
+                    explained = DisconnectedError(
+                        f"{error}, before it answered ApiVersions; if the listener requires a client"
+                        " certificate (ssl.client.auth=required), set ssl_certfile or ssl_keystore_location"
+                    )
+                return explained or error
         elif (
             connection.state is ConnectionState.READY
             and type(error) is DisconnectedError

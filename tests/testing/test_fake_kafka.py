@@ -490,7 +490,7 @@ def test_a_client_without_the_certificate_that_the_broker_requires(tmp_path: Pat
     context.load_cert_chain(*authority.issue().write(tmp_path, "broker"))
     with FakeKafka(ssl_context=context) as kafka:
         tls = {"security_protocol": "SSL", "ssl_cafile": authority.write(tmp_path)}
-        error_of_send(kafka, **tls, max_block_ms=1000)
+        assert "ssl_certfile" in str(error_of_send(kafka, **tls, max_block_ms=1000))
 
 
 def test_a_client_without_tls_at_a_tls_listener(encrypted: FakeKafka) -> None:
