@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kproducer_messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from kproducer import (
     ConsumerGroupMetadata,
@@ -39,6 +40,7 @@ from kproducer.errors.broker_errors import (
 )
 from kproducer.testing import FakeKafka, Record
 from tests.support.certificates import Authority
+from tests.support.raw_client import RawClient
 
 #: For records that are not delivered whatever happens; enough to send them once on a busy machine.
 IMPATIENT = {"request_timeout_ms": 1000, "delivery_timeout_ms": 2000, "linger_ms": 0}
@@ -458,6 +460,28 @@ def test_users_have_passwords() -> None:
         send(kafka, b"placed", **sasl, sasl_plain_password="secret")
         assert "alice" in str(error_of_send(kafka, **sasl, sasl_plain_password="wrong"))
         kafka.topic("orders").assert_written([b"placed"])
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        *(("PLAIN", message) for message in (b"", b"\0alice", b"\0alice\0secret\0", b"\xff\0\xff\0\xff")),
+        *(
+            ("OAUTHBEARER", message)
+            for message in (b"", b"n,,", b"n,a=alice,\x01auth=Bearer x\x01\x01", b"\xff")
+        ),
+    ],
+)
+def test_a_sasl_message_that_is_not_valid_is_refused(mechanism: str, message: bytes) -> None:
+    with FakeKafka(users={"alice": "secret"}) as kafka:
+        with RawClient(int(kafka.bootstrap_servers.rpartition(":")[2])) as client:
+            client.ask(17, 1, SaslHandshakeRequest(mechanism=mechanism))
+            answer = client.ask(36, 2, SaslAuthenticateRequest(auth_bytes=message))
+            if mechanism == "OAUTHBEARER":
+                answer = client.ask(36, 2, SaslAuthenticateRequest(auth_bytes=b"\x01"))
+            assert answer.error_code == 58
+            assert client.is_closed_by_peer()
+        assert kafka.violations == []
 
 
 @pytest.fixture
