@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import socket
@@ -543,6 +544,19 @@ def test_a_client_that_does_not_end_the_handshake(encrypted: FakeKafka, sent: by
             client.close()
         encrypted.drop_connections()  # by now the broker has accepted the connection
         encrypted.close()
+
+
+def test_a_client_that_breaks_tls_later(encrypted: FakeKafka) -> None:
+    host, _, port = encrypted.bootstrap_servers.partition(":")
+    context = ssl._create_unverified_context()
+    with (
+        socket.create_connection((host, int(port))) as connection,
+        context.wrap_socket(connection) as client,
+    ):
+        os.write(client.fileno(), b"not a record of TLS")
+        with contextlib.suppress(OSError):
+            assert client.recv(1) == b""  # the end of the connection, or an error
+    encrypted.close()
 
 
 # -- life cycle ---------------------------------------------------------------------------------------------
