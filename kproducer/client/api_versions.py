@@ -58,6 +58,7 @@ class NodeApiVersions(NamedTuple):
         records would fail until the connection ends. The next connection may reach a correct broker.
         """
         ranges: dict[int, tuple[int, int]] = {}
+        ignored: list[str] = []
         for api in response.api_keys:
             if api.min_version <= api.max_version:
                 ranges[api.api_key] = (api.min_version, api.max_version)
@@ -68,7 +69,10 @@ class NodeApiVersions(NamedTuple):
             )
             if api.api_key in supported_api_keys():
                 raise RemoteProtocolError(complaint)
-            _log.warning("%s; ignored: this client does not use this API", complaint)
+            ignored.append(complaint)
+        if ignored:
+            more = f" (and {len(ignored) - 1} more)" if len(ignored) > 1 else ""
+            _log.warning("%s%s; ignored: this client does not use this API", ignored[0], more)
         return cls(
             broker,
             ranges,
@@ -206,7 +210,7 @@ class ApiVersionsExchange:
         return DisconnectedError(
             f"{broker} closes the connection on every version of ApiVersions (this client supports versions 0"
             f" to {self._newest}): it is starting or stopping, older than Kafka 0.10, not a Kafka broker,"
-            " or its listener expects TLS or SASL"
+            " or its listener expects TLS, SASL or a client certificate (ssl_certfile)"
         )
 
     def on_connection_failed(self) -> None:

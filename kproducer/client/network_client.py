@@ -115,6 +115,13 @@ class NetworkClient:
         self._clock = clock
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
+        own_certificate = (
+            config.ssl_certfile,
+            config.ssl_keystore_location,
+            config.ssl_keystore_key,
+            config.ssl_context,
+        )
+        self._may_lack_certificate = config.uses_tls and not any(own_certificate)
         self._protocol_with_sasl = "SASL_SSL" if config.uses_tls else "SASL_PLAINTEXT"
         self._software_version = sanitized_software_text(VERSION)
         self._through = "" if proxy is None else f" through the proxy {proxy}"
@@ -454,7 +461,7 @@ class NetworkClient:
         if body is None:
             return
         if not connection.was_answered and api_key not in _SASL_APIS:
-            connection.answered()
+            connection.was_answered = True
             self._updater.handle_acceptance()
         if not pending.is_internal:
             # This comes first: an error below must not lose a request that is no longer in flight.
@@ -468,6 +475,7 @@ class NetworkClient:
             assert self._authenticator is not None
             self._authenticator.on_response(connection, body, now_ms)
             if connection.state is ConnectionState.READY:
+                self._selector.expect_long_frames(connection.id)
                 is_again = connection.ready_count > 1
                 self.metrics.count(self.metrics.reauthenticated if is_again else self.metrics.authenticated)
         elif pending.is_internal:
@@ -492,6 +500,7 @@ class NetworkClient:
         versions = NodeApiVersions.from_response(broker, answer)
         if self._authenticator is None:
             connection.ready(versions)
+            self._selector.expect_long_frames(connection.id)
             if self._is_secured:
                 self.metrics.count(self.metrics.authenticated)
         else:
@@ -515,7 +524,14 @@ class NetworkClient:
             if isinstance(error, TlsListenerError):
                 return AuthenticationError(str(error))  # the first bytes of the connection: there is no doubt
             if type(error) is DisconnectedError:
-                return connection.exchange.on_connection_lost(connection.broker) or error
+                explained = connection.exchange.on_connection_lost(connection.broker)
+                if explained is None and self._may_lack_certificate:
+                    # With TLS 1.3 the client's handshake ends before the broker looks at its certificate.
+                    explained = DisconnectedError(
+                        f"{error}, before it answered ApiVersions; if the listener requires a client"
+                        " certificate (ssl.client.auth=required), set ssl_certfile or ssl_keystore_location"
+                    )
+                return explained or error
         elif (
             connection.state is ConnectionState.READY
             and type(error) is DisconnectedError
@@ -523,7 +539,13 @@ class NetworkClient:
             and not connection.was_answered
             and self._in_flight.oldest_api_key(connection.id) == ApiKey.METADATA
         ):
-            return connection.closed_at_first_request(error, self._protocol_with_sasl)
+            # Listeners with SASL do so, but so do brokers that start or stop, and load balancers in front of
+            # them: this is advice, and no refusal.
+            return DisconnectedError(
+                f"{error}, at the first request after ApiVersions, as a listener with SASL does if the client"
+                " does not authenticate; if this is one, set security_protocol to"
+                f" {self._protocol_with_sasl}, and sasl_mechanism with its credentials"
+            )
         return error
 
     def _handle_connections(self) -> None:

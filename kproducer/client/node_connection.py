@@ -11,22 +11,13 @@ import enum
 from collections.abc import Sequence
 
 from kproducer.client.api_versions import ApiVersionsExchange, NodeApiVersions
-from kproducer.errors import (
-    AuthenticationError,
-    DisconnectedError,
-    IllegalStateError,
-    KafkaError,
-    printable,
-)
+from kproducer.errors import IllegalStateError, printable
 from kproducer.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer.types import Node
 
 #: A lookup that takes longer than this is slow: metadata requests go to other nodes meanwhile.
 SLOW_LOOKUP_MS = 1000
-
-#: So many connections in a row that end at the first request are not the restart of a broker.
-_SURE_AFTER_CONNECTIONS = 3
 
 
 class ConnectionState(enum.Enum):
@@ -100,8 +91,6 @@ class NodeConnection:
         self._reconnect_backoff_ms = 0
         self._failed_attempts = 0
         self._failed_setups = 0
-        #: Connections in a row that the broker closed at the first request after ApiVersions.
-        self._closed_at_first_request = 0
         self._throttled_until_ms = 0
         self._addresses: Sequence[ResolvedAddress] = ()
         self._address_index = 0
@@ -210,28 +199,6 @@ class NodeConnection:
         self.ready_count = 0
         self.was_answered = False
         self._reset_setup_timeout()
-
-    def answered(self) -> None:
-        """The broker answered a request other than ApiVersions and those of SASL."""
-        self.was_answered = True
-        self._closed_at_first_request = 0
-
-    def closed_at_first_request(self, error: DisconnectedError, protocol: str) -> KafkaError:
-        """The broker answered ApiVersions and closed the connection at the next request.
-
-        Listeners with SASL do that if the client does not authenticate. A broker may also be shutting down,
-        so only several connections in a row are an AuthenticationError. ``protocol`` is the protocol with
-        SASL.
-        """
-        self._closed_at_first_request += 1
-        advice = (
-            f"{error}, at the first request after ApiVersions, as a listener with SASL does if the client"
-            f" does not authenticate; if this is one, set security_protocol to {protocol}, and"
-            " sasl_mechanism with its credentials"
-        )
-        if self._closed_at_first_request < _SURE_AFTER_CONNECTIONS:
-            return DisconnectedError(advice)
-        return AuthenticationError(f"{advice} ({self._closed_at_first_request} connections in a row)")
 
     def authenticating(self, versions: NodeApiVersions) -> None:
         """The version check succeeded, or the session is about to end: the authentication begins."""

@@ -20,14 +20,14 @@ class FrameAssembler:
 
     Its memory grows with the bytes received, never with an announced length.
 
-    Args:
+    Attributes:
         max_frame_bytes: the longest payload accepted.
     """
 
-    __slots__ = ("_frame_bytes", "_max_frame_bytes", "_partial")
+    __slots__ = ("_frame_bytes", "_partial", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._partial = bytearray()  # the frame that is not complete, with its size prefix
         self._frame_bytes = SIZE_PREFIX_BYTES  # the size of that frame; of the prefix alone until it is known
 
@@ -57,7 +57,7 @@ class FrameAssembler:
             left = len(data) - position
             self._frame_bytes = SIZE_PREFIX_BYTES
             if left >= SIZE_PREFIX_BYTES:
-                self._frame_bytes += parse_size_prefix(data, position, self._max_frame_bytes)
+                self._frame_bytes += parse_size_prefix(data, position, self.max_frame_bytes)
             if left < self._frame_bytes:
                 break
             frames.append(bytes(data[position + SIZE_PREFIX_BYTES : position + self._frame_bytes]))

@@ -19,7 +19,7 @@ from kproducer.config.proxy_url import ProxyUrl
 from kproducer.errors import AuthenticationError, KafkaError, NetworkError, printable
 from kproducer.network.transport_layer import describe_address
 
-#: The most bytes of an HTTP answer's head.
+#: The most bytes of an HTTP answer's head, with those of all informational answers before it.
 _LONGEST_HEAD_BYTES: Final = 64 * 1024
 #: How every answer begins.
 _HTTP: Final = b"HTTP/"
@@ -133,6 +133,7 @@ class HttpConnectHandshake:
         self._url = url
         self._request = _connect_request(url, describe_address((host, port)))
         self._head = b""
+        self._left_bytes = _LONGEST_HEAD_BYTES
         self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST_HEAD_BYTES)
 
     def begin(self) -> bytes:
@@ -143,6 +144,9 @@ class HttpConnectHandshake:
         self._head = (self._head + data)[: len(_HTTP)]
         if not _HTTP.startswith(self._head):
             raise _not_understood("HTTP", data)
+        self._left_bytes -= len(data)
+        if self._left_bytes < 0:
+            raise NetworkError(f"the proxy's answer has more than {_LONGEST_HEAD_BYTES} bytes")
         try:
             self._protocol.receive_data(data)
             event = self._protocol.next_event()

@@ -49,7 +49,7 @@ from kproducer.network.transport_layer import (
     start_connect,
 )
 from kproducer.network.wakeup import Wakeup
-from kproducer.protocol.framing import MAX_FRAME_BYTES
+from kproducer.protocol.framing import MAX_FIRST_FRAME_BYTES, MAX_FRAME_BYTES
 from kproducer.runtime.clock import NEVER_MS, Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
 
@@ -65,7 +65,8 @@ class Selector:
     Args:
         config: ``connections_max_idle_ms``, ``send_buffer_bytes``, ``receive_buffer_bytes``.
         clock: the time, for idle connections.
-        max_frame_bytes: the longest response accepted.
+        max_frame_bytes: the longest response accepted, after ``expect_long_frames``; before it, at most
+            ``MAX_FIRST_FRAME_BYTES``.
         transport_factory: makes the transport layer of a socket to a host; ``None``: plaintext.
         proxy: connections with a ``target`` go through it.
         metrics: counts connections and polls; ``None``: its own.
@@ -152,7 +153,7 @@ class Selector:
             if target is not None:
                 assert self._proxy is not None
                 tunnel = self._proxy.new_tunnel(sock, target)
-            assembler = FrameAssembler(self._max_frame_bytes)
+            assembler = FrameAssembler(min(MAX_FIRST_FRAME_BYTES, self._max_frame_bytes))
             now_ms = self._clock.monotonic_ms()
             channel = KafkaChannel(connection_id, text, transport, assembler, now_ms, tunnel)
             self._io.register(channel)
@@ -177,6 +178,12 @@ class Selector:
         """Whether the connection is up and its handshakes have ended."""
         channel = self._channels.get(connection_id)
         return channel is not None and channel.is_ready
+
+    def expect_long_frames(self, connection_id: str) -> None:
+        """Accept frames of any length that is allowed: the connection is authenticated, or need not be."""
+        channel = self._channels.get(connection_id)
+        if channel is not None:  # it may have ended after the response that says so
+            channel.assembler.max_frame_bytes = self._max_frame_bytes
 
     def close(self, connection_id: str | None = None) -> None:
         """Close one connection, or without an id everything. Not reported in ``disconnected``. Idempotent."""

@@ -34,6 +34,10 @@ MAX_AHEAD_BYTES: Final = 256 * 1024
 #: The most ciphertext that one read takes from the socket.
 _READ_SIZE_BYTES: Final = 256 * 1024
 
+#: The most ciphertext that one call takes without a result. A peer can send records without content as fast
+#: as they are read, and the caller has deadlines and other connections.
+_LONGEST_READ_BYTES: Final = 4 * _READ_SIZE_BYTES
+
 #: The first byte of a peer that speaks TLS: an alert or a handshake record.
 _FIRST_RECORD_TYPES: Final = (0x15, 0x16)
 
@@ -106,8 +110,9 @@ class TlsTransport(TransportLayer):
 
     def handshake(self) -> None:
         """Raises SslAuthenticationError if either side refuses the other, NetworkError if the peer leaves."""
+        read = 0
         try:
-            while not self._is_ready:
+            while not self._is_ready and read < _LONGEST_READ_BYTES:
                 is_done = False
                 try:
                     self._tls.do_handshake()
@@ -125,7 +130,7 @@ class TlsTransport(TransportLayer):
                 if is_done:
                     self._is_ready = is_sent
                     return
-                self._receive()
+                read += self._receive()
                 if self._has_ended:
                     raise NetworkError(self._describe_ended_handshake(""))
         except BlockingIOError:
@@ -149,6 +154,7 @@ class TlsTransport(TransportLayer):
         return counted
 
     def receive_into(self, buffer: memoryview) -> int:
+        read = 0
         while True:
             filled = self._decrypt(buffer)
             if filled:
@@ -157,7 +163,9 @@ class TlsTransport(TransportLayer):
                 raise self._failure
             if self._has_ended:
                 return 0
-            self._receive()
+            if read >= _LONGEST_READ_BYTES:
+                raise BlockingIOError
+            read += self._receive()
 
     @property
     def has_buffered_bytes(self) -> bool:
@@ -211,12 +219,16 @@ class TlsTransport(TransportLayer):
                 self._flush()
         return filled
 
-    def _receive(self) -> None:
-        """Take ciphertext from the socket. Raises OSError: BlockingIOError if there is none."""
+    def _receive(self) -> int:
+        """Take ciphertext from the socket; returns the byte count.
+
+        Raises OSError: BlockingIOError if there is none.
+        """
         data = self._socket.recv(_READ_SIZE_BYTES)
         self._has_ended = not data
         self._head = self._head or data[:1]
         self._incoming.write(data)
+        return len(data)
 
     def _flush(self) -> bool:
         """Send the ciphertext; returns whether the socket took all of it. Raises OSError."""

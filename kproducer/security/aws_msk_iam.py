@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from typing import Any, Final
 
 from kproducer.errors import AuthenticationError, ConfigError, printable
@@ -24,6 +26,11 @@ _log = GuardedLogger(__name__)
 #: Not the 15 minutes for which the signature is valid: a token is useless when the temporary credentials that
 #: signed it have expired. EC2 replaces those five minutes ahead, botocore refreshes others ten minutes ahead.
 _TOKEN_LIFETIME_S: Final = 300.0
+#: How long to wait for credentials. botocore's timeouts are for connecting and for single reads, and external
+#: processes have none.
+_LONGEST_S: Final = 120.0
+#: Requests for credentials that were given up and still wait; more are not begun beside them.
+_MOST_UNANSWERED: Final = 4
 _SESSION_NAME = "kproducer"
 _REGION = re.compile(r"[a-z]{2,5}(?:-[a-z]+)+-[0-9]+")
 
@@ -117,7 +124,9 @@ class _SignedTokens:
 
         self._region = region
         self._options = options
+        #: Also written by requests that were given up and end later: they have valid credentials, too.
         self._credentials: Any = None
+        self._unanswered: list[threading.Thread] = []
         try:
             self._new_session().get_scoped_config()
         except BotoCoreError as error:
@@ -135,7 +144,7 @@ class _SignedTokens:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            credentials = self._current_credentials().get_frozen_credentials()
+            credentials = self._ask_for_credentials()
         except (BotoCoreError, ClientError) as error:
             what = type(error).__name__
             # The text of an external process may have anything in it.
@@ -146,6 +155,34 @@ class _SignedTokens:
         provider.load = lambda: credentials
         token, expiry_ms = generate_auth_token_from_credentials_provider(self._region, provider)
         return token, min(expiry_ms / 1000, time.time() + _TOKEN_LIFETIME_S)
+
+    def _ask_for_credentials(self) -> Any:
+        """The credentials, if they come in time. Raises AuthenticationError, and botocore's errors."""
+        self._unanswered = [thread for thread in self._unanswered if thread.is_alive()]
+        if len(self._unanswered) >= _MOST_UNANSWERED:
+            raise self._no_answer(f"{_MOST_UNANSWERED} requests still wait after {_LONGEST_S:g} s each")
+        answer: Future[Any] = Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(self._current_credentials().get_frozen_credentials())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        thread = threading.Thread(target=ask, name="kproducer-aws", daemon=True)
+        thread.start()
+        wait([answer], _LONGEST_S)
+        if not answer.done():
+            self._unanswered.append(thread)
+            self._credentials = None  # their lock is held by the request
+            raise self._no_answer(f"no answer within {_LONGEST_S:g} s")
+        return answer.result()
+
+    def _no_answer(self, what: str) -> AuthenticationError:
+        return AuthenticationError(
+            f"the AWS credentials are not available: {what} from the credential_process of the profile, from"
+            " AWS STS or from the metadata service"
+        )
 
     def _current_credentials(self) -> Any:
         from botocore.credentials import RefreshableCredentials

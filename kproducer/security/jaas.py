@@ -22,7 +22,7 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 _TOKEN = re.compile(
     r"""
-    (?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+    (?P<skip>\s+|//[^\n]*|/\*.*?(?:\*/|\Z))
     |(?P<symbol>[=;])
     |"(?P<double>(?:[^"\\\n]|\\.)*)"
     |'(?P<single>(?:[^'\\\n]|\\.)*)'
@@ -95,7 +95,7 @@ def parse_jaas_config(name: str, text: str) -> LoginModule:
             f"{name}: expected one login module, got {more} after the ';' in line {tokens[end].line};"
             " put values that contain ';' into quotes"
         )
-    head, rest = tokens[:2], tokens[2:end]
+    head = tokens[:2]
     if head[0].is_symbol:
         raise ConfigError(f"{name}: it begins with {head[0].text!r} instead of the class of a login module")
     class_name = head[0].text.removeprefix(SHADED_PREFIX)
@@ -104,8 +104,8 @@ def parse_jaas_config(name: str, text: str) -> LoginModule:
             f"{name}: the control flag after the class of the login module is missing: write 'required'"
         )
     options: dict[str, str] = {}
-    while rest:
-        key, *others = rest
+    for at in range(2, end, 3):
+        key, *others = tokens[at : min(at + 3, end)]
         if key.is_symbol:
             raise ConfigError(f"{name}: there is no option before the '=' in line {key.line}")
         shown = f"option {printable(key.text)!r} in line {key.line}"
@@ -121,26 +121,24 @@ def parse_jaas_config(name: str, text: str) -> LoginModule:
         if key.text in options:
             raise ConfigError(f"{name}: {shown} is there twice")
         options[key.text] = others[1].text
-        rest = others[2:]
     return LoginModule(class_name, options)
 
 
 def _tokens(name: str, text: str) -> Iterator[_Token]:
-    position = 0
+    position, line = 0, 1
     while position < len(text):
-        line = text.count("\n", 0, position) + 1
         match = _TOKEN.match(text, position)
         if match is None:
             raise ConfigError(f"{name}: a quote in line {line} is not closed")
-        position = match.end()
         kind = match.lastgroup
         assert kind is not None
-        if kind == "skip":
-            continue
-        value = match[kind]
-        if kind in ("double", "single"):
-            value = _ESCAPE.sub(_unescaped, value)
-        yield _Token(value, kind == "symbol", line)
+        if kind != "skip":
+            value = match[kind]
+            if kind in ("double", "single"):
+                value = _ESCAPE.sub(_unescaped, value)
+            yield _Token(value, kind == "symbol", line)
+        line += text.count("\n", position, match.end())
+        position = match.end()
 
 
 def _unescaped(match: re.Match[str]) -> str:

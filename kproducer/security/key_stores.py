@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-import textwrap
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,11 @@ from kproducer.security import jks
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
-#: A PEM object with its label. Lines around it, and how it is broken into lines, do not matter.
-_PEM_OBJECT = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+#: The markers around a PEM object, with its label. Lines around it, and how it is broken into lines, do not
+#: matter. One expression for both would search the rest of the text for each beginning that has no end.
+_PEM_BEGIN = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----")
+_PEM_END = re.compile(r"-----END ([A-Z0-9 ]+)(?=-----)")
+_DASHES = 5
 _CERTIFICATE_LABELS = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
 
 _JCEKS_MAGIC = b"\xce\xce\xce\xce"
@@ -172,17 +175,32 @@ def _identity(
 def _pem_objects(content: str | bytes) -> list[tuple[str, str]]:
     """The PEM objects in a text, each with its label, in the line breaks that OpenSSL requires."""
     text = content.decode("latin-1") if isinstance(content, bytes) else content
+    ends: dict[str, deque[int]] = {}
+    for end in _PEM_END.finditer(text):
+        ends.setdefault(end[1], deque()).append(end.start())
     objects = []
-    for label, body in _PEM_OBJECT.findall(text):
-        lines = body.split()
+    position = 0
+    while (begin := _PEM_BEGIN.search(text, position)) is not None:
+        label, start = begin[1], begin.end()
+        later = ends.get(label, deque())
+        while later and later[0] < start:
+            later.popleft()
+        if not later:
+            position = start - _DASHES  # they may be those of the next marker
+            continue
+        body = text[start : later[0]]
+        position = later.popleft() + len(f"-----END {label}-----")
         if ":" in body:  # "Proc-Type: ..." of an encrypted key in the old format: the lines have a meaning
-            lines = ["\n".join(line.strip() for line in body.strip().splitlines())]
+            inner = "\n".join(line.strip() for line in body.strip().splitlines())
+            objects.append((label, f"-----BEGIN {label}-----\n{inner}\n-----END {label}-----\n"))
         else:
-            data = "".join(lines)
-            lines = [data[i : i + 64] for i in range(0, len(data), 64)]
-        inner = "\n".join(lines)
-        objects.append((label, f"-----BEGIN {label}-----\n{inner}\n-----END {label}-----\n"))
+            objects.append((label, _pem_object(label, "".join(body.split()))))
     return objects
+
+
+def _pem_object(label: str, data: str) -> str:
+    lines = "\n".join(data[i : i + 64] for i in range(0, len(data), 64))
+    return f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n"
 
 
 def _join(objects: list[tuple[str, str]], labels: tuple[str, ...]) -> str:
@@ -267,8 +285,7 @@ def _open_pkcs12(
 
 
 def _as_pem(label: str, der: bytes) -> str:
-    text = textwrap.fill(base64.b64encode(der).decode(), 64)
-    return f"-----BEGIN {label}-----\n{text}\n-----END {label}-----\n"
+    return _pem_object(label, base64.b64encode(der).decode())
 
 
 def _to_pem(certificate: Any) -> str:

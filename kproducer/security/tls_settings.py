@@ -128,6 +128,8 @@ class TlsSettings:
         context.check_hostname = (
             settings["ssl_check_hostname"] and settings["ssl_endpoint_identification_algorithm"] != ""
         )
+        # As in Java and librdkafka: certificates that were made for Kafka often have no alternative names.
+        context.hostname_checks_common_name = True
         # Java's clients refuse renegotiation, too.
         context.options |= ssl.OP_NO_RENEGOTIATION
         _set_versions(context, settings["ssl_enabled_protocols"])

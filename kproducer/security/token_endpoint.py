@@ -9,11 +9,14 @@ Source: RFC 6749 sections 4.4 and 5, RFC 7523; Kafka classes ``HttpJwtRetriever`
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import http.client
 import json
 import math
+import socket
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -126,8 +129,8 @@ class TokenEndpoint:
         url: http or https, without user name and password.
         new_request: what to send.
         tls_context: returns the context for a connection; ``None``: the endpoint is not encrypted.
-        connect_timeout_ms: for each address.
-        read_timeout_ms: for the beginning of the answer, and again for the rest.
+        connect_timeout_ms: for each address, and again for the tunnel of a proxy and the TLS handshake.
+        read_timeout_ms: for the request with its whole answer.
     """
 
     _url: str
@@ -178,41 +181,109 @@ class TokenEndpoint:
         # This opener neither follows redirections nor raises errors for statuses.
         opener = urllib.request.OpenerDirector()
         opener.add_handler(urllib.request.ProxyHandler())
-        opener.add_handler(_Handler(context, self._read_timeout_ms / 1000))
-        try:
-            with opener.open(message, timeout=self._connect_timeout_ms / 1000) as response:
-                return response.status, response.headers.get_content_type(), self._read(response)
-        except (OSError, http.client.HTTPException, UnicodeError) as error:
-            cause = error.reason if isinstance(error, urllib.error.URLError) else error
-            text = f"{self._where} cannot be reached: {_in_words(cause)}"
-            if isinstance(cause, ssl.SSLCertVerificationError):
-                raise AuthenticationError(
-                    f"{text}; to trust another authority, set https_ca_location or"
-                    " ssl.truststore.location in sasl_jaas_config"
-                ) from None
-            raise RetriableTokenError(text) from None
+        with _Watch() as watch:
+            opener.add_handler(_Handler(context, watch, self._read_timeout_ms / 1000))
+            try:
+                with opener.open(message, timeout=self._connect_timeout_ms / 1000) as response:
+                    answer = response.status, response.headers.get_content_type(), _read(response)
+                if not watch.is_late:
+                    return answer
+                cause: object = TimeoutError()  # the answer may be cut off, in the middle of its headers
+            except (OSError, http.client.HTTPException, UnicodeError) as error:
+                cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            except RuntimeError as error:  # no thread can be started
+                cause = error
+            if watch.is_late:
+                cause = TimeoutError()
+        text = f"{self._where} cannot be reached: {_in_words(cause)}"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise AuthenticationError(
+                f"{text}; to trust another authority, set https_ca_location or"
+                " ssl.truststore.location in sasl_jaas_config"
+            )
+        raise RetriableTokenError(text)
 
-    def _read(self, response: http.client.HTTPResponse) -> bytes:
-        """The answer; an endpoint that sends it byte by byte has no longer than any other."""
-        deadline_s = time.monotonic() + self._read_timeout_ms / 1000
-        announced = response.length
-        limit = _LONGEST_ANSWER_BYTES if announced is None else min(announced, _LONGEST_ANSWER_BYTES)
-        body = bytearray()
-        while len(body) < limit and (part := response.read1(limit - len(body))):
-            body += part
-            if time.monotonic() > deadline_s:
-                raise TimeoutError
-        if announced is not None and len(body) < limit:
-            raise http.client.IncompleteRead(bytes(0), limit - len(body))
-        return bytes(body)
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    announced = response.length
+    limit = _LONGEST_ANSWER_BYTES if announced is None else min(announced, _LONGEST_ANSWER_BYTES)
+    body = response.read(limit)
+    if announced is not None and len(body) < limit:
+        raise http.client.IncompleteRead(bytes(0), limit - len(body))
+    return body
+
+
+class _Watch:
+    """Ends a connection at a deadline. Use as a context manager.
+
+    The timeout of a socket is for one system call, and ``http.client`` makes any number of them for the head
+    of an answer. The watch shuts the connection down, which ends each of these calls at once.
+
+    Attributes:
+        is_late: the deadline has passed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # Guarded by _lock.
+        self._timer: threading.Timer | None = None
+        #: Another descriptor of the same connection: TLS takes the first one over.
+        self._socket: socket.socket | None = None
+        self.is_late = False
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._release()
+
+    def connect(self, address: tuple[str, int], timeout_s: float, source: Any = None) -> socket.socket:
+        """``socket.create_connection``; the deadline is ``timeout_s`` after the connection came up."""
+        connected = socket.create_connection(address, timeout_s, source)
+        try:
+            with self._lock:
+                self._release()
+                self._socket = connected.dup()
+            self.restart(timeout_s)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    def restart(self, seconds: float) -> None:
+        """The deadline is in ``seconds`` from now. Raises RuntimeError if no thread can be started."""
+        timer = threading.Timer(seconds, self._end)
+        timer.daemon = True
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = timer
+            timer.start()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._timer is threading.current_thread() and self._socket is not None:
+                self.is_late = True
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _release(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
 
 class _Handler(urllib.request.AbstractHTTPHandler):
-    """Opens http and https, with different timeouts for connecting and reading."""
+    """Opens http and https, with one deadline for connecting and one for the rest."""
 
-    def __init__(self, context: ssl.SSLContext | None, read_timeout_s: float) -> None:
+    def __init__(self, context: ssl.SSLContext | None, watch: _Watch, read_timeout_s: float) -> None:
         super().__init__()
         self._tls = context
+        self._watch = watch
         self._read_timeout_s = read_timeout_s
 
     def http_open(self, request: urllib.request.Request) -> Any:
@@ -226,13 +297,16 @@ class _Handler(urllib.request.AbstractHTTPHandler):
 
     def _connection(self, kind: Callable[..., Any], host: str, **others: Any) -> Any:
         connection = kind(host, **others)
+        # What every version of ``http.client`` calls for the TCP connection, before the tunnel and TLS.
+        connection._create_connection = self._watch.connect
         connect = connection.connect
 
-        def connect_and_set_timeout() -> None:
+        def connect_and_restart() -> None:
             connect()
             connection.sock.settimeout(self._read_timeout_s)
+            self._watch.restart(self._read_timeout_s)
 
-        connection.connect = connect_and_set_timeout
+        connection.connect = connect_and_restart
         return connection
 
 
@@ -268,7 +342,7 @@ def _token(value: str, expires_in: object, where: str) -> OAuthToken:
     expires_at = _as_number(_claims(value).get("exp"))
     if expires_at is None:
         if isinstance(expires_in, str) and expires_in.isascii() and expires_in.isdigit():
-            expires_in = int(expires_in)  # some identity providers quote it
+            expires_in = float(expires_in)  # some identity providers quote it
         life_s = _as_number(expires_in)
         if life_s is None:
             raise AuthenticationError(f"{where} does not say when its token expires (exp, expires_in)")

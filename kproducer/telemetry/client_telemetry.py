@@ -7,8 +7,8 @@ UNKNOWN_SUBSCRIPTION_ID, and the subscription is needed again.
 
 Source: KIP-714; Kafka classes ``ClientTelemetryReporter``, ``ClientTelemetryState`` and
 ``ClientTelemetryUtils``. Differs from Kafka: after a lost connection telemetry continues, with a backoff; a
-payload above the broker's limit is not sent; the terminating push waits for the response to the push before
-it, so that no change of a counter is pushed twice.
+payload above the broker's limit is not sent; intervals and the number of prefixes have limits; the
+terminating push waits for the response to the push before it, so that no change of a counter is pushed twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kproducer.errors.broker_errors import error_for_code
 from kproducer.protocol.registry import ApiKey
 from kproducer.records.compression import Compression, CompressionType
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff
-from kproducer.runtime.guarded_logger import GuardedLogger, error_fields
+from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats, error_fields
 from kproducer.telemetry.metrics_payload import MetricsPayload
 
 if TYPE_CHECKING:
@@ -43,6 +43,13 @@ _log = GuardedLogger(__name__)
 
 #: The interval when no broker has named one.
 DEFAULT_PUSH_INTERVAL_MS = 300_000
+#: Brokers accept no shorter ``interval.ms`` in a subscription. A shorter one comes from a broken broker, and
+#: would keep the I/O thread busy.
+SHORTEST_PUSH_INTERVAL_MS = 100
+#: The prefixes that are used. Even with one prefix per metric, no client needs more.
+MOST_PREFIXES = 1000
+#: Equal messages are logged once in this time.
+_QUIET_MS = 3_600_000
 #: How long ``close`` may wait for the terminating push. Brokers answer in milliseconds, and the metrics are
 #: not worth more of the application's time.
 LAST_PUSH_MS = 1000
@@ -99,11 +106,11 @@ class Subscription(NamedTuple):
 
     Attributes:
         id: pushes repeat it.
-        push_interval_ms: time between pushes.
+        push_interval_ms: time between pushes; at least ``SHORTEST_PUSH_INTERVAL_MS``.
         compression: the codec of payloads.
         max_bytes: largest payload that the broker accepts; 0: it names no limit.
         is_delta: counters are pushed as changes.
-        prefixes: of the wanted metrics' names; none: no metric is wanted.
+        prefixes: of the wanted metrics' names, at most ``MOST_PREFIXES``; none: no metric is wanted.
     """
 
     id: int
@@ -146,6 +153,7 @@ class ClientTelemetry:
         self.instance_id: UUID | None = None
         self.due_ms = 0
         self._failures = 0
+        self._repeats = LogRepeats(_QUIET_MS)
         self._is_closing = False
         self.close_ends_ms = NEVER_MS
         #: Set when ``instance_id`` is, and when it will never be.
@@ -200,12 +208,12 @@ class ClientTelemetry:
         metrics = self._payload.build(subscription.prefixes, is_delta=subscription.is_delta)
         compressed = subscription.compression.compress(metrics)
         if 0 < subscription.max_bytes < len(compressed):
-            _log.info(
-                "The metrics of %s are not pushed: %d bytes, and brokers accept %d (telemetry.max.bytes)",
-                self.client_id,
+            self._inform(
+                "too large",
+                now_ms,
+                "The metrics of %s are not pushed: %d bytes, and brokers accept %d (telemetry.max.bytes)%s",
                 len(compressed),
                 subscription.max_bytes,
-                extra={"client_id": self.client_id},
             )
             self._subscription_needed(now_ms + subscription.push_interval_ms)
             return None
@@ -226,24 +234,30 @@ class ClientTelemetry:
         if not self._succeeded(response.error_code, now_ms):
             return
         before = self.subscription
+        interval_ms = response.push_interval_ms
+        prefixes = response.requested_metrics
+        if len(prefixes) > MOST_PREFIXES:
+            self._inform(
+                "prefixes",
+                now_ms,
+                "A telemetry subscription for %s has %d prefixes; the first %d are used%s",
+                len(prefixes),
+                MOST_PREFIXES,
+            )
         self.subscription = subscription = Subscription(
             response.subscription_id,
-            response.push_interval_ms if response.push_interval_ms > 0 else DEFAULT_PUSH_INTERVAL_MS,
+            max(interval_ms, SHORTEST_PUSH_INTERVAL_MS) if interval_ms > 0 else DEFAULT_PUSH_INTERVAL_MS,
             _preferred(response.accepted_compression_types),
             max(response.telemetry_max_bytes, 0),
             response.delta_temporality,
-            tuple(response.requested_metrics),
+            tuple(prefixes[:MOST_PREFIXES]),
         )
         if before is not None and before.is_delta != subscription.is_delta:
             self._payload.reset()
         if response.client_instance_id != ZERO_UUID and response.client_instance_id != self.instance_id:
             self.instance_id = response.client_instance_id
-            _log.info(
-                "Brokers know the metrics of %s by the client instance id %s",
-                self.client_id,
-                self.instance_id,
-                extra={"client_id": self.client_id},
-            )
+            text = "Brokers know the metrics of %s by the client instance id %s%s"
+            self._inform("id", now_ms, text, self.instance_id)
         self._is_known.set()
         _log.debug("Telemetry subscription: %s", subscription)
         if self.instance_id is None or not subscription.prefixes:
@@ -356,6 +370,12 @@ class ClientTelemetry:
         self._is_known = threading.Event()
         self.end()
 
+    def _inform(self, kind: str, now_ms: int, text: str, *arguments: object) -> None:
+        """Log a message of this kind, which begins with the client's id, unless it was logged recently."""
+        suffix = self._repeats.suffix(kind, now_ms)
+        if suffix is not None:
+            _log.info(text, self.client_id, *arguments, suffix, extra={"client_id": self.client_id})
+
     def _subscription_needed(self, due_ms: int) -> None:
         """Ask for the subscription at this time; nothing more is sent if the producer is being closed."""
         if self._is_closing:
@@ -372,7 +392,7 @@ class ClientTelemetry:
 
 def _preferred(accepted: list[int]) -> Compression:
     """The first of the broker's codecs that this client has; none of them: no compression."""
-    for number in accepted:
+    for number in dict.fromkeys(accepted):
         # Not every number is a codec, and not every codec's package may be installed.
         with contextlib.suppress(ValueError, ConfigError):
             return Compression.of(CompressionType(number).name)

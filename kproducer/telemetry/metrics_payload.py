@@ -91,9 +91,12 @@ class MetricsPayload:
         pending: dict[_Place, _Pushed] = {}
         tags: Mapping[str, str] | None = None
         attributes = b""
+        is_name_wanted: dict[str, bool] = {}
         for sample in self._samples():
             name = metric_name(sample.group, sample.name)
-            is_wanted = name.startswith(wanted)
+            is_wanted = is_name_wanted.get(name)
+            if is_wanted is None:  # the same metric of another topic or node has the same name
+                is_wanted = is_name_wanted[name] = name.startswith(wanted)
             if sample.tags is not tags:
                 # The samples of a topic or node follow each other.
                 tags, attributes = sample.tags, _attributes(sample.tags)

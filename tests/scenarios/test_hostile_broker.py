@@ -8,6 +8,7 @@ import random
 import struct
 
 import pytest
+from kproducer_messages.api_versions_response import ApiVersion
 
 from kproducer import AuthenticationError, KafkaError, Outcome
 from kproducer.testing.fakebroker import (
@@ -22,10 +23,11 @@ from kproducer.testing.fakebroker import (
     steps,
 )
 from kproducer.testing.fakebroker.actions import Action
+from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 
-PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
+PRODUCE, METADATA, SASL_HANDSHAKE, API_VERSIONS = 0, 3, 17, 18
 EVERY_API = [PRODUCE, METADATA, API_VERSIONS]
 GARBAGE = {
     "http": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
@@ -243,6 +245,40 @@ def test_rejection_by_an_impossible_code_still_has_an_outcome(stage: Stage, clus
     error = stage.producer(cluster).send().error()
     assert error.outcome in (Outcome.REJECTED, Outcome.UNKNOWN)
     assert "-32768" in str(error)
+
+
+def test_a_long_api_versions_response_is_not_read(stage: Stage, cluster: FakeCluster) -> None:
+    """Any peer can send it: the connection is not authenticated yet."""
+
+    def flood(context: RequestContext) -> Action:
+        message = context.apply()
+        message.api_keys += [ApiVersion(api_key=key, max_version=1) for key in range(1000, 11_000)]
+        return Reply(message)
+
+    cluster.control(API_VERSIONS, flood)
+    producer = stage.producer(cluster)
+    assert producer.send().metadata().offset == 0
+    assert cluster.accepted_count() >= 3  # refused, bootstrap, the leader
+
+
+def test_a_long_sasl_response_is_not_read(stage: Stage, cluster: FakeCluster) -> None:
+    cluster.sasl = SaslListener({"alice": "wonderland"})
+
+    def flood(context: RequestContext) -> Action:
+        message = context.apply()
+        message.mechanisms = ["PLAIN"] * 20_000
+        return Reply(message)
+
+    cluster.control(SASL_HANDSHAKE, flood)
+    producer = stage.producer(
+        cluster,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_plain_username="alice",
+        sasl_plain_password="wonderland",
+    )
+    assert producer.send().metadata().offset == 0
+    assert cluster.accepted_count() >= 3
 
 
 def test_a_flood_after_the_response_is_bounded(stage: Stage, cluster: FakeCluster) -> None:

@@ -116,24 +116,22 @@ def test_connections_that_are_lost_during_the_authentication(stage: Stage) -> No
     producer.send().metadata()
 
 
-def test_a_client_without_sasl_is_told_so_at_once(stage: Stage) -> None:
+def test_a_client_without_sasl_is_told_so(stage: Stage) -> None:
     cluster = stage.cluster(1)
     cluster.sasl = SaslListener(users())
     cluster.tolerate("request before the authentication")
-    producer = stage.producer(cluster)
-    before_s = time.monotonic()
-    with pytest.raises(AuthenticationError, match="set security_protocol to SASL_PLAINTEXT") as caught:
+    producer = stage.producer(cluster, max_block_ms=2000)
+    with pytest.raises(KafkaTimeoutError, match="set security_protocol to SASL_PLAINTEXT"):
         producer.kafka.partitions_for("t")
-    assert "3 connections in a row" in str(caught.value)
-    assert time.monotonic() - before_s < _PROMPT_S
     cluster.sasl = None
     producer.send_until_it_works()
 
 
-def test_two_connections_that_end_at_the_first_request_may_be_a_broker_that_shuts_down(stage: Stage) -> None:
+def test_connections_that_end_at_the_first_request_are_no_refusal(stage: Stage) -> None:
+    """A load balancer whose brokers start does that as well, and for a while."""
     cluster = stage.cluster(1)
-    cluster.control(METADATA, faults.close_before(), times=2)
-    producer = stage.producer(cluster)
+    cluster.control(METADATA, faults.close_before(), times=6)
+    producer = stage.producer(cluster, reconnect_backoff_ms=10, reconnect_backoff_max_ms=10)
     producer.send().metadata()
 
 

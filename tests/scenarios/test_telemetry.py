@@ -16,7 +16,7 @@ from kproducer.telemetry import client_telemetry, telemetry_link
 from kproducer.testing.fakebroker.actions import Close, Hold, Reply, Silence
 
 GET, PUSH, PRODUCE = 71, 72, 0
-INTERVAL_MS = 60
+INTERVAL_MS = 100  # the shortest that brokers accept
 PATIENCE_S = 60
 SENT = "org.apache.kafka.producer.record.send.total"
 

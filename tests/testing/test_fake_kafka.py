@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kproducer_messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from kproducer import (
     ConsumerGroupMetadata,
@@ -25,6 +28,7 @@ from kproducer import (
     OffsetAndMetadata,
     Outcome,
     ResultTimeoutError,
+    SslAuthenticationError,
     TopicPartition,
 )
 from kproducer.errors.broker_errors import (
@@ -37,6 +41,7 @@ from kproducer.errors.broker_errors import (
 )
 from kproducer.testing import FakeKafka, Record
 from tests.support.certificates import Authority
+from tests.support.raw_client import RawClient
 
 #: For records that are not delivered whatever happens; enough to send them once on a busy machine.
 IMPATIENT = {"request_timeout_ms": 1000, "delivery_timeout_ms": 2000, "linger_ms": 0}
@@ -458,13 +463,100 @@ def test_users_have_passwords() -> None:
         kafka.topic("orders").assert_written([b"placed"])
 
 
-def test_tls(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        *(("PLAIN", message) for message in (b"", b"\0alice", b"\0alice\0secret\0", b"\xff\0\xff\0\xff")),
+        *(
+            ("OAUTHBEARER", message)
+            for message in (b"", b"n,,", b"n,a=alice,\x01auth=Bearer x\x01\x01", b"\xff")
+        ),
+    ],
+)
+def test_a_sasl_message_that_is_not_valid_is_refused(mechanism: str, message: bytes) -> None:
+    with FakeKafka(users={"alice": "secret"}) as kafka:
+        with RawClient(int(kafka.bootstrap_servers.rpartition(":")[2])) as client:
+            client.ask(17, 1, SaslHandshakeRequest(mechanism=mechanism))
+            answer = client.ask(36, 2, SaslAuthenticateRequest(auth_bytes=message))
+            if mechanism == "OAUTHBEARER":
+                answer = client.ask(36, 2, SaslAuthenticateRequest(auth_bytes=b"\x01"))
+            assert answer.error_code == 58
+            assert client.is_closed_by_peer()
+        assert kafka.violations == []
+
+
+@pytest.fixture
+def encrypted(tmp_path: Path) -> Iterator[FakeKafka]:
     authority = Authority()
+    authority.write(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*authority.issue().write(tmp_path, "broker"))
+    with FakeKafka(ssl_context=context) as made:
+        yield made
+
+
+def test_tls(encrypted: FakeKafka, tmp_path: Path) -> None:
+    send(encrypted, b"placed", security_protocol="SSL", ssl_cafile=str(tmp_path / "ca.pem"))
+    encrypted.topic("orders").assert_written([b"placed"])
+
+
+def test_a_client_that_does_not_trust_the_brokers_certificate(encrypted: FakeKafka, tmp_path: Path) -> None:
+    other = Authority().write(tmp_path, "other.pem")
+    error = error_of_send(encrypted, security_protocol="SSL", ssl_cafile=other)
+    assert isinstance(error, SslAuthenticationError)
+    encrypted.close()
+    assert encrypted.violations == []
+
+
+def test_a_client_without_the_certificate_that_the_broker_requires(tmp_path: Path) -> None:
+    authority = Authority()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(*authority.issue().write(tmp_path, "broker"))
     with FakeKafka(ssl_context=context) as kafka:
-        send(kafka, b"placed", security_protocol="SSL", ssl_cafile=authority.write(tmp_path))
-        kafka.topic("orders").assert_written([b"placed"])
+        tls = {"security_protocol": "SSL", "ssl_cafile": authority.write(tmp_path)}
+        assert "ssl_certfile" in str(error_of_send(kafka, **tls, max_block_ms=1000))
+
+
+def test_a_client_without_tls_at_a_tls_listener(encrypted: FakeKafka) -> None:
+    error_of_send(encrypted, max_block_ms=1000)
+    encrypted.close()
+    assert encrypted.violations == []
+
+
+def test_a_client_with_tls_at_a_listener_without(tmp_path: Path) -> None:
+    tls = {"security_protocol": "SSL", "ssl_cafile": Authority().write(tmp_path)}
+    with FakeKafka() as kafka:
+        assert "PLAINTEXT" in str(error_of_send(kafka, **tls, max_block_ms=1000))
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"\x16\x03\x01\x02\0\x01", b"no tls"], ids=["nothing", "a part", "garbage"]
+)
+@pytest.mark.parametrize("ending", ["close", "reset", "stay"])
+def test_a_client_that_does_not_end_the_handshake(encrypted: FakeKafka, sent: bytes, ending: str) -> None:
+    host, _, port = encrypted.bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(sent)
+        if ending == "reset":
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if ending != "stay":
+            client.close()
+        encrypted.drop_connections()  # by now the broker has accepted the connection
+        encrypted.close()
+
+
+def test_a_client_that_breaks_tls_later(encrypted: FakeKafka) -> None:
+    host, _, port = encrypted.bootstrap_servers.partition(":")
+    context = ssl._create_unverified_context()
+    with (
+        socket.create_connection((host, int(port))) as connection,
+        context.wrap_socket(connection) as client,
+    ):
+        os.write(client.fileno(), b"not a record of TLS")
+        with contextlib.suppress(OSError):
+            assert client.recv(1) == b""  # the end of the connection, or an error
+    encrypted.close()
 
 
 # -- life cycle ---------------------------------------------------------------------------------------------

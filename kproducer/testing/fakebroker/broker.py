@@ -67,7 +67,7 @@ class FakeBroker:
         self.accepted_count = 0
         self.connections: dict[Connection, asyncio.Task[None]] = {}
         self._listener: socket.socket | None = None
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: dict[asyncio.Task[None], socket.socket] = {}
         self._reservation = _bound_socket(0)
         self._sockets = weakref.WeakSet([self._reservation])
         self.port: int = self._reservation.getsockname()[1]
@@ -92,10 +92,13 @@ class FakeBroker:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-        await asyncio.gather(*self._opening)
         await self.drop_connections(reset=reset)
 
     async def drop_connections(self, *, reset: bool = False) -> None:
+        for accepted in self._opening.values():
+            with contextlib.suppress(OSError):  # the client has left
+                accepted.shutdown(socket.SHUT_RDWR)  # a client may never end its TLS handshake
+        await asyncio.gather(*self._opening)
         tasks = list(self.connections.values())
         for connection in list(self.connections):
             connection.close(reset=reset)
@@ -131,14 +134,17 @@ class FakeBroker:
             accepted, _ = self._listener.accept()
             self._sockets.add(accepted)
             task = asyncio.get_running_loop().create_task(self._open(accepted))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
+            self._opening[task] = accepted
+            task.add_done_callback(self._opening.pop)
 
     async def _open(self, accepted: socket.socket) -> None:
-        if self.cluster.tls is None:
-            reader, writer = await asyncio.open_connection(sock=accepted)
-        else:
-            reader, writer = await self._open_tls(accepted, self.cluster.tls)
+        try:
+            if self.cluster.tls is None:
+                reader, writer = await asyncio.open_connection(sock=accepted)
+            else:
+                reader, writer = await self._open_tls(accepted, self.cluster.tls)
+        except OSError:  # also SSLError: the client refuses the certificate, does not speak TLS or leaves
+            return
         if not self.up:
             writer.transport.abort()
             return

@@ -184,7 +184,7 @@ class FakeCluster:
         error = context.get("exception") or RuntimeError(context["message"])
         # A disconnecting client is not a failure; asyncio may keep its reset in a future that is never
         # awaited.
-        if not isinstance(error, ConnectionError):
+        if not isinstance(error, (ConnectionError, ssl.SSLError)):
             self.note_internal_error(error)
 
     # -- brokers ------------------------------------------------------------------------------------

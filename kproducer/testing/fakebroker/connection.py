@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,7 @@ class Connection:
             if greeting is not None:
                 await self._perform(None, greeting)
             await self._read_requests()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             pass
         finally:
             processor.cancel()
@@ -208,7 +209,7 @@ class Connection:
             context = await self._arrived.get()
             try:
                 await self._perform(context, self.cluster.decide(context))
-            except ConnectionError:
+            except (ConnectionError, ssl.SSLError):
                 return
 
     async def _perform(self, context: RequestContext | None, action: Action | Handler | None) -> None:

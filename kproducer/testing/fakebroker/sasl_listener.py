@@ -90,10 +90,9 @@ class SaslListener:
         session = self._session(context.connection)
         data = bytes(context.message.auth_bytes)
         if session.mechanism == "PLAIN":
-            _, user, password = data.decode().split("\0")
-            is_accepted = self.users.get(user) == password
+            is_accepted = self._accepts_password(data)
         else:
-            is_accepted = not session.has_refused_token and self.accepts_token(_token_in(data))
+            is_accepted = not session.has_refused_token and self._accepts_bearer(data)
             if not is_accepted and not session.has_refused_token:
                 session.has_refused_token = True  # the client has to acknowledge that
                 return 0, _REFUSED_TOKEN
@@ -112,8 +111,12 @@ class SaslListener:
     def _session(self, connection: Connection) -> _Session:
         return self._sessions.setdefault(connection, _Session())
 
+    def _accepts_password(self, data: bytes) -> bool:
+        parts = data.decode("utf-8", "replace").split("\0")
+        return len(parts) == 3 and self.users.get(parts[1]) == parts[2]
 
-def _token_in(data: bytes) -> str:
-    header, bearer, *_ = data.decode().split("\x01")
-    assert header == "n,,"
-    return bearer.removeprefix("auth=Bearer ")
+    def _accepts_bearer(self, data: bytes) -> bool:
+        header, _, fields = data.decode("utf-8", "replace").partition("\x01")
+        bearer = fields.partition("\x01")[0]
+        prefix = "auth=Bearer "
+        return header == "n,," and bearer.startswith(prefix) and self.accepts_token(bearer[len(prefix) :])

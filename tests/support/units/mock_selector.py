@@ -98,6 +98,9 @@ class MockSelector:
         self.disconnected, self._next_disconnected = self._next_disconnected, {}
         return self._clock.monotonic_ms()
 
+    def expect_long_frames(self, connection_id: str) -> None:
+        pass
+
     def wakeup(self) -> None:
         self.wakeups += 1
 

@@ -8,6 +8,7 @@ import pytest
 
 from kproducer import NetworkError, ProducerConfig
 from kproducer.config.proxy_url import parse_proxy_url
+from kproducer.network.proxy import ProxyTunnel
 from kproducer.network.proxy_handshakes import HttpConnectHandshake, Socks5Handshake
 from kproducer.network.selector import Proxy, Selector
 from tests.support.manual_clock import ManualClock
@@ -65,3 +66,20 @@ def test_a_host_that_would_change_the_request_is_refused(url, host: str) -> None
 def test_a_name_that_is_too_long_for_socks() -> None:
     with pytest.raises(NetworkError, match="cannot be asked to connect"):
         Socks5Handshake(SOCKS, "x" * 256, 9092)
+
+
+def test_a_proxy_that_prolongs_its_answer_does_not_hold_up_the_caller() -> None:
+    """Informational responses may come before the final one."""
+    ours, proxy = socket.socketpair()
+    with ours, proxy:
+        ours.setblocking(False)
+        tunnel = ProxyTunnel(ours, HttpConnectHandshake(HTTP, "broker", 9092))
+
+        def answer(count: int) -> None:
+            for _ in range(count):
+                proxy.sendall(b"HTTP/1.1 102 Processing\r\n\r\n")
+                assert not tunnel.advance()
+
+        answer(2000)
+        with pytest.raises(NetworkError, match="more than 65536 bytes"):
+            answer(1000)

@@ -13,6 +13,7 @@ from kproducer.errors import DisconnectedError, IllegalStateError, RemoteProtoco
 from kproducer.network.network_send import MAX_PIECES, NetworkSend
 from kproducer.network.selector import Selector
 from kproducer.network.transport_layer import TransportLayer
+from kproducer.protocol.framing import MAX_FIRST_FRAME_BYTES
 from tests.support.loopback import PATIENCE_S, Listener, frame, poll_until, receive_exactly
 
 
@@ -238,6 +239,7 @@ def test_five_pipelined_responses_in_one_packet_keep_their_order(selector: Selec
 def test_a_response_larger_than_a_read(selector: Selector) -> None:
     with Listener() as listener:
         peer = connect(selector, listener)
+        selector.expect_long_frames("0")
         body = bytes(range(256)) * 8192
         got: list[bytes] = []
         stream = memoryview(frame(body) + frame(b"after"))
@@ -306,6 +308,22 @@ def test_hostile_bytes_end_that_connection_only(
         good.sendall(frame(b"unharmed"))
         poll_until(selector, lambda: bool(selector.completed_receives))
         assert payloads(selector) == [b"unharmed"]
+
+
+def test_long_frames_are_accepted_only_when_they_are_expected(selector: Selector) -> None:
+    longest, longer = b"x" * MAX_FIRST_FRAME_BYTES, b"y" * (MAX_FIRST_FRAME_BYTES + 1)
+    with Listener() as listener:
+        peer = connect(selector, listener)
+        for payload in (longest, longer):
+            peer.sendall(frame(payload))
+            poll_until(selector, lambda: bool(selector.completed_receives))
+            assert payloads(selector) == [payload]
+            selector.expect_long_frames("0")
+        stranger = connect(selector, listener, "stranger")
+        stranger.sendall(frame(longer)[:100])
+        poll_until(selector, lambda: "stranger" in selector.disconnected)
+        assert f"at most {MAX_FIRST_FRAME_BYTES}" in str(selector.disconnected["stranger"])
+        selector.expect_long_frames("stranger")  # it has ended: nothing to do
 
 
 class BufferingTransport(TransportLayer):

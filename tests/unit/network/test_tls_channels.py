@@ -145,6 +145,7 @@ def test_any_split_gives_the_same_bytes(
     replies = [bytes([97 + i]) * size for i, size in enumerate(answers)]
     buffers = {"send_buffer_bytes": 8192, "receive_buffer_bytes": 8192}
     with connected(make_selector, peer_buffer_bytes=4096, **buffers) as (selector, peer):
+        selector.expect_long_frames("0")
         left = iter(data)
         sends = [
             NetworkSend("0", [next(left) for _ in frame_sizes] or [memoryview(b"-")])

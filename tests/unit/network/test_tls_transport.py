@@ -357,3 +357,26 @@ def test_a_peer_that_says_goodbye_in_the_middle_of_the_handshake() -> None:
     peer.sock.to_client += b"\x15\x03\x03\x00\x02\x01\x00"  # the alert close_notify
     with pytest.raises(NetworkError, match=r"closed the connection during the TLS handshake$"):
         transport.handshake()
+
+
+class Flood(MemorySocket):
+    """Has always more bytes: records that the peer may send as often as it likes, and that carry nothing."""
+
+    def __init__(self, records: bytes) -> None:
+        super().__init__()
+        self.records = records
+        self.bytes_read = 0
+
+    def recv(self, size: int) -> bytes:
+        data = super().recv(size) if self.to_client else self.records * (size // len(self.records))
+        self.bytes_read += len(data)
+        assert self.bytes_read < 100_000_000, "the call does not end"
+        return data
+
+
+def test_a_peer_that_prolongs_the_handshake_does_not_hold_up_the_caller() -> None:
+    flood = Flood(b"\x16\x03\x03\0\x04\0\0\0\0")  # HelloRequest, which clients ignore during a handshake
+    transport = TlsTransport(flood, client_context(maximum_version=ssl.TLSVersion.TLSv1_2), HOST)  # type: ignore[arg-type]
+    for _ in range(3):
+        transport.handshake()
+        assert not transport.is_ready

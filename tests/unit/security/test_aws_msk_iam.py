@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+import threading
 import time
 import traceback
 
@@ -11,11 +13,13 @@ import pytest
 
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, ConfigError
+from kproducer.security import aws_msk_iam
 from kproducer.security.aws_msk_iam import aws_msk_iam_mechanism
 from kproducer.security.sasl_mechanisms import OAuthBearerMechanism
 from kproducer.security.sasl_settings import sasl_mechanism_of
 from tests.support.aws import KEY, ROLE, SECRET, is_signed_by, query_of, running_aws
 from tests.support.sigv4 import expected_signature, signing_key
+from tests.support.waiting import wait_until
 
 BROKER = "b-1.mycluster.abc123.c2.kafka.eu-central-1.amazonaws.com:9098"
 JAAS = "software.amazon.msk.auth.iam.IAMLoginModule required"
@@ -90,6 +94,24 @@ def test_temporary_credentials_send_their_session_token(environment):
     token, _ = tokens_of()()
     assert is_signed_by(token, KEY, SECRET)
     assert query_of(token)["X-Amz-Security-Token"] == "a/session+token=="
+
+
+def test_credentials_that_are_never_found_do_not_end_the_requests_for_tokens(environment, tmp_path):
+    """AWS's packages have timeouts for single reads, and none for an external process."""
+    gate, script, calls = tmp_path / "gate", tmp_path / "process", tmp_path / "calls"
+    gate.touch()
+    answer = json.dumps({"Version": 1, "AccessKeyId": KEY, "SecretAccessKey": SECRET})
+    script.write_text(f"echo >> {calls}\nwhile [ -e {gate} ]; do sleep 0.05; done\necho '{answer}'\n")
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = /bin/sh {script}\n")
+    environment.setattr(aws_msk_iam, "_LONGEST_S", 0.5)
+    tokens = tokens_of()
+    for _ in range(6):
+        with pytest.raises(AuthenticationError, match=r"the AWS credentials are not available: .* 0\.5 s"):
+            tokens()
+    gate.unlink()
+    assert 1 <= len(calls.read_text()) <= aws_msk_iam._MOST_UNANSWERED
+    wait_until(lambda: not any(thread.name == "kproducer-aws" for thread in threading.enumerate()))
+    assert is_signed_by(tokens()[0], KEY, SECRET)
 
 
 @pytest.mark.parametrize(

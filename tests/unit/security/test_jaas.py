@@ -99,3 +99,16 @@ def test_any_text_is_read_or_refused(pieces):
 def test_a_backslash_before_a_digit_of_another_script() -> None:
     text = 'org.apache.Plain required password="a\\\u00b2\\\u0663";'
     assert parse_jaas_config("sasl_jaas_config", text).options == {"password": "a\u00b2\u0663"}
+
+
+@pytest.mark.timeout(60)
+def test_the_time_depends_on_the_length_only():
+    many = "".join(f"option{number}=value{number}\n" for number in range(100_000))
+    assert len(options(f"{PLAIN} required\n{many};")) == 100_000
+    with pytest.raises(ConfigError, match="no login module"):
+        options("/* " * 200_000)
+
+
+def test_a_comment_that_is_not_closed_reaches_to_the_end():
+    with pytest.raises(ConfigError, match="';' at the end is missing"):
+        options(f"{PLAIN} required /* password={SECRET};")

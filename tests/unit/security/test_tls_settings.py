@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import traceback
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from kproducer import ConfigError, ProducerConfig
-from kproducer.security import key_stores, tls_settings
+from kproducer.security import jks, key_stores, tls_settings
 from kproducer.security.tls_settings import TlsSettings
 from tests.support.certificates import Authority, Certificate
 from tests.support.manual_clock import ManualClock
@@ -428,6 +429,88 @@ def test_a_store_with_an_algorithm_that_is_not_supported(
 
     monkeypatch.setattr(pkcs12, "load_pkcs12", refuse)
     assert "not supported: curve" in refusal(ssl_truststore_location=str(path))
+
+
+def named(folder: Path, common_name: str, *alternatives: str) -> ssl.SSLContext:
+    """A broker's context, whose certificate has this common name and these alternative DNS names."""
+    issuer = x509.load_pem_x509_certificate(authority().pem.encode())
+    issuer_key: Any = serialization.load_pem_private_key(authority().ca.private_key_pem.bytes(), None)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    key_pem = client().key_pem()
+    key: Any = serialization.load_pem_private_key(key_pem.encode(), None)
+    builder = x509.CertificateBuilder(
+        issuer.subject,
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)]),
+        key.public_key(),
+        x509.random_serial_number(),
+        now - datetime.timedelta(days=1),
+        now + datetime.timedelta(days=1),
+    )
+    if alternatives:
+        names = x509.SubjectAlternativeName(map(x509.DNSName, alternatives))
+        builder = builder.add_extension(names, critical=False)
+    certificate = builder.sign(issuer_key, hashes.SHA256())
+    path = folder / "named.pem"
+    path.write_text(certificate.public_bytes(serialization.Encoding.PEM).decode() + key_pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
+
+
+@pytest.mark.parametrize(
+    ("common_name", "alternatives", "host", "is_accepted"),
+    [
+        ("broker.example.com", (), "broker.example.com", True),
+        ("broker.example.com", (), "other.example.com", False),
+        ("broker.example.com", ("other.example.com",), "broker.example.com", False),
+        ("10.1.2.3", (), "10.1.2.3", False),
+    ],
+)
+def test_a_common_name_counts_only_as_a_host_name_without_alternative_names(
+    tmp_path: Path, common_name: str, alternatives: tuple[str, ...], host: str, is_accepted: bool
+) -> None:
+    one, two = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = tls(ssl_truststore_certificates=authority().pem).context()
+    ours = context.wrap_bio(one, two, server_hostname=host)
+    theirs = named(tmp_path, common_name, *alternatives).wrap_bio(two, one, server_side=True)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        ours.do_handshake()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        theirs.do_handshake()
+    with contextlib.ExitStack() as stack:
+        if not is_accepted:
+            stack.enter_context(pytest.raises(ssl.SSLCertVerificationError, match=r"mismatch|not valid"))
+        ours.do_handshake()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN CERTIFICATE-----\n" * 300_000,
+        "".join(f"-----BEGIN A{number}-----" for number in range(100_000)),
+        "-----BEGIN A-----" * 100_000 + "-----END B-----" * 100_000,
+    ],
+    ids=["one label", "many labels", "ends of another label"],
+)
+def test_a_text_of_many_markers_takes_time_by_its_length_only(text: str) -> None:
+    assert "found no PEM certificate" in refusal(ssl_truststore_certificates=text)
+
+
+def test_markers_around_a_certificate_do_not_matter() -> None:
+    pem = authority().pem
+    noise = "-----END CERTIFICATE-----\n-----BEGIN X-----\n-----END Y-----\n-----BEGIN Z"
+    found = key_stores.certificates_in("s", f"{noise}{pem}{noise}{pem}-----BEGIN CERTIFICATE-----")
+    assert found == key_stores.certificates_in("s", pem) * 2
+
+
+@pytest.mark.timeout(60)
+def test_a_java_key_store_with_a_huge_certificate(tmp_path: Path) -> None:
+    der = bytes(25_000_000)
+    entry = struct.pack(">IHQHI", 2, 0, 0, 0, len(der)) + der
+    path = tmp_path / "trust.jks"
+    path.write_bytes(jks.MAGIC + struct.pack(">II", 2, 1) + entry + bytes(20))
+    assert "a certificate is not valid" in refusal(ssl_truststore_location=str(path))
 
 
 def test_a_path_with_a_nul_character() -> None:

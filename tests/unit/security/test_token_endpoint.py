@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import ssl
+import threading
 import time
 import traceback
 import urllib.parse
@@ -121,6 +122,10 @@ def test_an_overloaded_endpoint_may_be_asked_again(idp, status):
         (json_answer(200, access_token=TOKEN, expires_in=True), "does not say when its token expires"),
         (json_answer(200, access_token=TOKEN, expires_in=10**400), "does not say when its token expires"),
         (
+            json_answer(200, access_token=TOKEN, expires_in="9" * 5000),
+            "does not say when its token expires",
+        ),
+        (
             json_answer(200, access_token=TOKEN, expires_in=float("inf")),
             "does not say when its token expires",
         ),
@@ -201,18 +206,55 @@ def test_an_endpoint_that_does_not_answer_in_time():
         assert "timeout (sasl_login_connect_timeout_ms" in failure(asked, RetriableTokenError)
 
 
-def test_an_endpoint_that_answers_byte_by_byte(idp):
-    def trickle(handler):
-        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-        try:
-            for _ in range(1000):
-                handler.wfile.write(b" ")
-                time.sleep(0.01)
-        except OSError:
-            pass  # the client has given up
-
-    idp.answer_next(trickle)
+@pytest.mark.parametrize(
+    ("begin", "repeated"),
+    [
+        (b"HTTP/1.1 200", b" "),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+    ],
+    ids=["status", "header", "interim", "body", "chunk"],
+)
+def test_an_endpoint_that_answers_byte_by_byte(idp, begin, repeated):
+    idp.answer_next(lambda handler: drip(handler.wfile.write, begin, repeated))
     assert "timeout" in failure(endpoint(idp.token_url, read_timeout_ms=100), RetriableTokenError)
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"], ids=["handshake", "tunnel"])
+def test_a_connection_that_comes_up_byte_by_byte(scheme, monkeypatch):
+    begin, repeated = b"\x16\x03\x03\x40\x00", b"\0"  # a handshake record of 16 KiB
+    with Listener() as listener:
+        address = f"127.0.0.1:{listener.address[1]}"
+        url = f"https://{address}/"
+        if scheme == "http":
+            monkeypatch.setenv("no_proxy", "")
+            monkeypatch.setenv("https_proxy", f"http://{address}")
+            url, begin, repeated = "https://behind-the-proxy.invalid/", b"HTTP/1.1 200", b" "
+
+        def answer():
+            with listener.accept() as peer:
+                drip(peer.sendall, begin, repeated)
+
+        server = threading.Thread(target=answer)
+        server.start()
+        request = ClientSecretGrant(CLIENT_ID, CLIENT_SECRET, "", False)
+        asked = TokenEndpoint(url, request, ssl.create_default_context, 100, 20_000)
+        assert "timeout" in failure(asked, RetriableTokenError)
+        server.join()
+
+
+def drip(write, begin, repeated):
+    """Send without end; a client that has no deadline gets the end of the stream after a while."""
+    end_s = time.monotonic() + 20
+    try:
+        write(begin)
+        while time.monotonic() < end_s:
+            time.sleep(0.01)
+            write(repeated)
+    except OSError:
+        pass  # the client has given up
 
 
 @pytest.mark.parametrize(

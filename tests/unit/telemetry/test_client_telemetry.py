@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import uuid
 
@@ -21,9 +22,12 @@ from kproducer.errors import DisconnectedError
 from kproducer.protocol.registry import ApiKey
 from kproducer.records.compression import Compression, CompressionType
 from kproducer.runtime.clock import NEVER_MS
+from kproducer.telemetry import client_telemetry
 from kproducer.telemetry.client_telemetry import (
     DEFAULT_PUSH_INTERVAL_MS,
     LAST_PUSH_MS,
+    MOST_PREFIXES,
+    SHORTEST_PUSH_INTERVAL_MS,
     ClientTelemetry,
     TelemetryState,
 )
@@ -159,6 +163,42 @@ def test_an_interval_that_is_none_is_replaced(bench, interval_ms):
     assert bench.wait_ms == DEFAULT_PUSH_INTERVAL_MS
 
 
+@pytest.mark.parametrize("metrics", [["*"], []])
+def test_an_interval_that_brokers_do_not_accept_is_lengthened(bench, metrics):
+    for _ in range(3):
+        bench.subscribe(push_interval_ms=1, requested_metrics=metrics)
+        if metrics:
+            assert bench.wait_ms >= SHORTEST_PUSH_INTERVAL_MS / 2  # jitter
+            bench.push(UNKNOWN_SUBSCRIPTION_ID)
+        else:
+            assert bench.wait_ms == SHORTEST_PUSH_INTERVAL_MS
+    bench.subscribe(push_interval_ms=1)
+    bench.push()
+    assert bench.wait_ms == SHORTEST_PUSH_INTERVAL_MS
+
+
+def test_the_number_of_prefixes_is_limited(bench, caplog):
+    caplog.set_level(logging.INFO)
+    prefixes = [f"org.apache.kafka.{number}" for number in range(MOST_PREFIXES + 1)]
+    for _ in range(3):
+        bench.subscribe(requested_metrics=prefixes)
+        bench.push(UNKNOWN_SUBSCRIPTION_ID)
+    assert bench.payload.built == [(tuple(prefixes[:-1]), True)] * 3
+    assert caplog.text.count(f"{MOST_PREFIXES + 1} prefixes") == 1
+
+
+def test_codecs_that_are_repeated_are_looked_at_once(bench, monkeypatch):
+    tried = []
+
+    def unknown(number):
+        tried.append(number)
+        raise ValueError
+
+    monkeypatch.setattr(client_telemetry, "CompressionType", unknown)
+    bench.subscribe(accepted_compression_types=[99] * 1000)
+    assert tried == [99]
+
+
 @pytest.mark.parametrize("code", FATAL)
 def test_errors_that_end_telemetry(bench, code):
     bench.request(GetTelemetrySubscriptionsRequest)
@@ -198,13 +238,27 @@ def test_a_broker_that_always_refuses_is_not_asked_all_the_time(bench, code):
         assert bench.wait_ms == DEFAULT_PUSH_INTERVAL_MS
 
 
-def test_a_payload_that_is_too_large_is_not_sent(bench):
+def test_a_payload_that_is_too_large_is_not_sent(bench, caplog):
+    caplog.set_level(logging.INFO)
     bench.subscribe(telemetry_max_bytes=len(bench.payload.data) - 1)
     bench.now_ms = bench.telemetry.due_ms
     assert bench.telemetry.next_request(bench.now_ms) is None
     assert bench.wait_ms == INTERVAL_MS
+    for _ in range(5):
+        bench.subscribe(telemetry_max_bytes=len(bench.payload.data) - 1)
+        bench.now_ms = bench.telemetry.due_ms
+        assert bench.telemetry.next_request(bench.now_ms) is None
+    assert caplog.text.count("are not pushed") == 1
     bench.subscribe(telemetry_max_bytes=len(bench.payload.data))
     bench.push()
+
+
+def test_an_instance_id_that_always_changes_is_not_always_logged(bench, caplog):
+    caplog.set_level(logging.INFO)
+    for number in range(1, 20):
+        bench.subscribe(client_instance_id=uuid.UUID(int=number))
+        bench.push(UNKNOWN_SUBSCRIPTION_ID)
+    assert caplog.text.count("by the client instance id") == 1
 
 
 def test_a_change_of_temporality_counts_from_the_start(bench):

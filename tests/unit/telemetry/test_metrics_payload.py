@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from kproducer.metrics.metric_sample import MetricSample
+from kproducer.telemetry import metrics_payload
 from kproducer.telemetry.metrics_payload import MetricsPayload, metric_name
 from tests.support.manual_clock import ManualClock
 
@@ -100,6 +101,20 @@ def test_the_resource_is_that_of_the_moment(producer):
 def test_metrics_are_chosen_by_prefix(producer, prefixes, names):
     found = {name.removeprefix("org.apache.kafka.producer.") for name, *_ in producer.push(*prefixes)}
     assert found == names
+
+
+def test_a_name_is_compared_with_the_prefixes_once_per_payload(producer, monkeypatch):
+    compared = []
+
+    class Name(str):
+        def startswith(self, prefixes, *_):
+            compared.append(self)
+            return super().startswith(prefixes)
+
+    monkeypatch.setattr(metrics_payload, "metric_name", lambda group, name: Name(metric_name(group, name)))
+    producer.counters = dict.fromkeys(map(str, range(1000)), 1.0)
+    assert len(producer.push(SENT)) == 1000
+    assert sorted(compared) == ["org.apache.kafka.producer.batch.size.max", SENT]
 
 
 def test_sums_count_from_the_start(producer):
