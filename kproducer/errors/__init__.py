@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import enum
 import sys
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -65,19 +65,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join([each if each.isprintable() else ascii(each)[1:-1] for each in text])
-
-
-_E = TypeVar("_E", bound=BaseException)
-
-
-def without_frames(error: _E) -> _E:
-    """The error without its traceback and its causes.
-
-    For functions that handle secrets: tools that report errors show the variables of every function in a
-    traceback. Raise the result with ``from None`` in a function that has no secret, or has deleted it.
-    """
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
 
 
 class Outcome(enum.Enum):

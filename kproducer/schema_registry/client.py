@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kproducer.errors import ConfigError, InvalidArgumentError, SchemaRegistryError, without_frames
+from kproducer.errors import InvalidArgumentError, SchemaRegistryError
+from kproducer.errors.hidden_variables import hides_arguments
 from kproducer.schema_registry import answers, forked_children
 from kproducer.schema_registry.client_settings import ClientSettings
 from kproducer.schema_registry.connection import RegistryConnection, quoted
@@ -39,14 +40,11 @@ class SchemaRegistryClient:
         ConfigError: a setting is wrong, or httpx is not installed.
     """
 
+    @hides_arguments
     def __init__(self, conf: Mapping[str, Any]) -> None:
         # Fixed after construction.
-        try:
-            self._settings = ClientSettings.from_conf(conf)
-            self._connection = RegistryConnection(self._settings)
-        except ConfigError as error:
-            del conf  # it may have a password
-            raise without_frames(error) from None
+        self._settings = ClientSettings.from_conf(conf)
+        self._connection = RegistryConnection(self._settings)
         self._given = _hidden(dict(conf))
         # Has its own lock.
         self._cache: _BoundedCache[Any] = _BoundedCache(self._settings.cache_capacity)

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from kproducer.errors import ConfigError, SchemaRegistryError, without_frames
+from kproducer.errors import ConfigError, SchemaRegistryError
+from kproducer.errors.hidden_variables import without_frames
 from kproducer.schema_registry import answers, deadlines
 from kproducer.schema_registry.client_settings import ClientSettings
 from kproducer.schema_registry.http_exchange import (

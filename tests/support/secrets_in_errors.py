@@ -65,6 +65,6 @@ def _shown(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, (list, tuple, set, frozenset)):
         for each in value:
             yield from _shown(each, depth - 1)
-    elif type(value).__module__.startswith("kproducer"):
+    elif type(value).__module__.startswith("kproducer") and type(value).__repr__ is object.__repr__:
         for each in getattr(value, "__dict__", {}).values():
             yield from _shown(each, 0)
