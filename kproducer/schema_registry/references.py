@@ -17,6 +17,8 @@ from kproducer.schema_registry.schemas import Schema, SchemaReference
 MOST_REFERENCES = 1_000
 #: References within references. Parsers of all formats call themselves for each level.
 DEEPEST_REFERENCES = 100
+#: Of all texts together: four times what a single answer may have, because all of them are kept in memory.
+MOST_CHARACTERS = 32 << 20
 
 
 def referenced_schemas(
@@ -33,7 +35,7 @@ def referenced_schemas(
 
     Raises:
         SerializationError: there is no client, or there are more than 1,000 references, or more than 100
-            within each other.
+            within each other, or their texts have more than 32 Mi characters.
         SchemaRegistryError: the registry does not have a schema, or is not reachable.
     """
     if not schema.references:
@@ -44,6 +46,7 @@ def referenced_schemas(
         )
     found: list[tuple[SchemaReference, Schema]] = []
     seen: set[SchemaReference] = set()
+    characters = 0
     #: The way to the present one: a reference, its schema, and the references that are still to be followed.
     around: list[tuple[SchemaReference | None, Schema, Iterator[SchemaReference]]] = [
         (None, schema, iter(schema.references))
@@ -65,5 +68,11 @@ def referenced_schemas(
                     f"{answers.shown(following.subject)}; check the references in the schema registry"
                 )
             other = client.get_version(following.subject, following.version, deleted=True, fmt=fmt).schema
+            characters += len(other.schema_str)
+            if characters > MOST_CHARACTERS:
+                raise SerializationError(
+                    f"the schemas that the schema refers to have more than {MOST_CHARACTERS} characters, with "
+                    f"that of subject {answers.shown(following.subject)}; check the references in the registry"
+                )
             around.append((following, other, iter(other.references)))
     return found

@@ -230,6 +230,17 @@ def test_compressed_answers_are_neither_requested_nor_read():
     assert re.findall(rb"(?i)accept-encoding: (.*)\r\n", requests[0]) == [b"identity"]
 
 
+def test_redirections_are_not_followed():
+    with RawHttpServer(lambda connection: None) as other:
+        moved = response(b"", f"Location: {other.url}/subjects", status="307 Temporary Redirect")
+        with (
+            answers_in_turn(moved) as server,
+            SchemaRegistryClient({"url": server.url}) as client,
+            pytest.raises(SchemaRegistryError, match="HTTP status 307"),
+        ):
+            client.get_subjects()
+
+
 @pytest.mark.parametrize("part", ["headers", "body", "informational", "handshake"])
 def test_a_server_that_drips_has_no_longer_than_any_other(part):
     """Each byte comes well within the timeout of a step."""
@@ -349,6 +360,21 @@ def test_the_number_of_references_is_limited(client, registry, monkeypatch, kind
     with pytest.raises(SerializationError, match="more than 50 references"):
         serializer_of(kind, client).serialize("events", [], "x")
     assert len(registry.requests) == 1 + 50
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "JSON"])
+def test_the_length_of_references_is_limited(client, registry, monkeypatch, kind):
+    monkeypatch.setattr(references, "MOST_CHARACTERS", 5_000)
+    answer = endless(kind)
+
+    def long(method: str, target: str) -> Any:
+        given = answer(method, target)
+        return {**given, "schema": given["schema"] + " " * 1_000}
+
+    answer_with(monkeypatch, registry, long)
+    with pytest.raises(SerializationError, match="have more than 5000 characters, with that of subject s4"):
+        serializer_of(kind, client).serialize("events", [], "x")
+    assert len(registry.requests) == 1 + 5
 
 
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
