@@ -1,8 +1,8 @@
 """The network under httpcore, so that each step of an exchange ends at the deadline of the call.
 
 httpcore's timeouts are for single steps: a server that sends one byte at a time, or a SOCKS proxy that never
-answers, would keep a call for as long as it likes. Here a step never takes longer than what remains for the
-call. Only the operating system's look-up of a host name has no timeout. Imported only with httpcore.
+answers, would keep a call for as long as it likes. Here a step never takes longer than what remains of
+``deadlines``. Only the operating system's look-up of a host name has no timeout. Imported only with httpcore.
 Source: httpcore, "Network Backends".
 """
 
@@ -35,13 +35,14 @@ class BoundedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address that answers; all of them share the deadline of the call."""
+        """Connect to the first address that answers; they share the time that there is."""
         with _as_httpcore(httpcore.ConnectError, httpcore.ConnectTimeout):
             failure: OSError = OSError(f"{host} has no address")
-            for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
+            found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
+            for number, (family, kind, protocol, _, address) in enumerate(found):
                 sock = socket.socket(family, kind, protocol)
                 try:
-                    sock.settimeout(_step_s(timeout))
+                    sock.settimeout(_step_s(timeout) / (len(found) - number))
                     sock.connect(address)
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 except OSError as error:
@@ -166,7 +167,7 @@ class _TlsStream(_Stream):
 def _step_s(timeout: float | None) -> float:
     left_s = remaining_s()
     if left_s <= 0:
-        raise TimeoutError("the time for the call is over")
+        raise TimeoutError("the time is over")
     return left_s if timeout is None else min(timeout, left_s)
 
 

@@ -75,8 +75,8 @@ class ClientSettings:
         bearer_headers: called for each request; ``None`` without bearer authentication.
         ssl_context: for https; ``None`` if no URL is https.
         proxy: URL of a proxy, or ``None``.
-        request_timeout_s: limit for each step of one HTTP request.
-        max_block_ms: no attempt of a call begins after this time.
+        request_timeout_s: limit for one HTTP request, from connecting to the end of the response.
+        max_block_ms: limit for one call, with all its attempts.
         max_retries: attempts after the first one, for each URL.
         retry_wait_ms, retry_max_wait_ms: first and longest wait between attempts.
         cache_capacity: schemas that are kept.

@@ -17,6 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 import attrs
 
 from kproducer.errors import ConfigError, SchemaRegistryError
+from kproducer.schema_registry import deadlines
 from kproducer.schema_registry.client_settings import ClientSettings, checked_proxy
 
 #: A registry keeps a schema in one record of Kafka, of at most 1 MiB unless the brokers are configured
@@ -93,7 +94,7 @@ class HttpConnections:
     def exchange(
         self, method: str, url: str, target: str, headers: Mapping[str, str], content: bytes | None
     ) -> HttpAnswer:
-        """Send a request, and read the response. Blocks until the deadline of the call at most.
+        """Send a request, and read the response. Blocks for ``timeout``, or until the call's deadline.
 
         Args:
             method: of HTTP.
@@ -106,19 +107,15 @@ class HttpConnections:
             SchemaRegistryError: the client is closed.
             Exception: one of httpcore. The variables of its traceback have the credentials.
         """
-        step_s = self._settings.request_timeout_s
-        timeouts = dict.fromkeys(("connect", "read", "write"), step_s)
-        with self._pool(url).stream(
-            method,
-            f"{url}/{target}",
-            # A compressed answer could be a thousand times longer than what the network shows.
-            headers={**headers, "Accept-Encoding": "identity"},
-            content=content,
-            extensions={"timeout": timeouts},
-        ) as response:
-            fields = {name.lower(): value for name, value in response.headers}
-            encoding = fields.get(b"content-encoding", b"identity").decode("latin-1")
-            if encoding.lower() != "identity":
+        # A compressed answer could be a thousand times longer than what the network shows.
+        fields = {**headers, "Accept-Encoding": "identity"}
+        with (
+            # For the whole exchange: a server that sends byte by byte must not use up the next URL's time.
+            deadlines.within(self._settings.request_timeout_s),
+            self._pool(url).stream(method, f"{url}/{target}", headers=fields, content=content) as response,
+        ):
+            received = {name.lower(): value.lower() for name, value in response.headers}
+            if received.get(b"content-encoding", b"identity") != b"identity":
                 return HttpAnswer(response.status, b"", "the response is compressed, which was not asked for")
             body = bytearray()
             for part in response.iter_stream():

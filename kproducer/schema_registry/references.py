@@ -71,8 +71,9 @@ def referenced_schemas(
             characters += len(other.schema_str)
             if characters > MOST_CHARACTERS:
                 raise SerializationError(
-                    f"the schemas that the schema refers to have more than {MOST_CHARACTERS} characters, with "
-                    f"that of subject {answers.shown(following.subject)}; check the references in the registry"
+                    f"the schemas that the schema refers to have more than {MOST_CHARACTERS} characters "
+                    f"together with that of subject {answers.shown(following.subject)}; check them in the "
+                    "schema registry"
                 )
             around.append((following, other, iter(other.references)))
     return found

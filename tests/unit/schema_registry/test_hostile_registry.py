@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import json
 import re
@@ -277,6 +278,38 @@ def test_a_server_that_drips_has_no_longer_than_any_other(part):
         assert has_gone.wait(PATIENCE_S)
 
 
+def test_an_address_that_does_not_answer_leaves_time_for_the_next_one(registry, monkeypatch):
+    with contextlib.ExitStack() as stack:
+        # With a full queue of connections, Linux does not answer further ones.
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            filling = stack.enter_context(socket.socket())
+            filling.setblocking(False)
+            filling.connect_ex(full.getsockname())
+        port = int(registry.url.rpartition(":")[2])
+        addresses = [full.getsockname(), ("127.0.0.1", port)]
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", address) for address in addresses]
+        monkeypatch.setattr("socket.getaddrinfo", lambda *arguments: found)
+        conf = {"url": registry.url, "timeout": 1, "max.retries": 0}
+        with SchemaRegistryClient(conf) as client:
+            assert client.get_subjects() == []
+
+
+def test_a_server_that_drips_does_not_keep_the_next_url_from_its_turn(registry):
+    def drip(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX-Field: ")
+        for _ in range(1000):
+            connection.sendall(b" ")
+            if server.stopping.wait(0.01):
+                return
+
+    with RawHttpServer(drip) as server:
+        conf = {"url": f"{server.url},{registry.url}", "timeout": 0.2, "max.retries": 0}
+        with SchemaRegistryClient(conf) as client:
+            assert client.get_subjects() == []
+
+
 @pytest.mark.parametrize("scheme", ["socks5", "http"])
 def test_a_proxy_that_does_not_answer(scheme):
     with LoopbackProxy(scheme, hold=threading.Event()) as proxy:
@@ -338,7 +371,7 @@ def test_all_requests_of_a_look_up_have_one_deadline(registry, monkeypatch, kind
     answer_with(monkeypatch, registry, slow)
     with (
         SchemaRegistryClient({"url": registry.url, "max.block.ms": 4_500}) as client,
-        pytest.raises(SchemaRegistryError, match=r"no time left|the time for the call is over") as failed,
+        pytest.raises(SchemaRegistryError, match=r"no time left|the time is over") as failed,
     ):
         serializer_of(kind, client).serialize("events", [], "x")
     assert failed.value.is_temporary
@@ -372,7 +405,9 @@ def test_the_length_of_references_is_limited(client, registry, monkeypatch, kind
         return {**given, "schema": given["schema"] + " " * 1_000}
 
     answer_with(monkeypatch, registry, long)
-    with pytest.raises(SerializationError, match="have more than 5000 characters, with that of subject s4"):
+    with pytest.raises(
+        SerializationError, match="have more than 5000 characters together with that of subject s4"
+    ):
         serializer_of(kind, client).serialize("events", [], "x")
     assert len(registry.requests) == 1 + 5
 
@@ -469,3 +504,13 @@ def test_references_of_registered_protobuf_are_limited(client, registry, monkeyp
     schemas = messages._RegisteredSchemas("A", client)
     with pytest.raises(SerializationError, match="more than 100 within each other"):
         schemas.message(client.get_latest_version("a", "serialized").schema)
+
+
+def test_imports_within_imports_of_protobuf_files_are_limited():
+    messages = pytest.importorskip("kproducer.spark.protobuf_messages")
+    files = {
+        f"{number}.proto": descriptor_pb2.FileDescriptorProto(dependency=[f"{number + 1}.proto"])
+        for number in range(references.MOST_REFERENCES)
+    }
+    with pytest.raises(SerializationError, match=r"the file (is not valid|imports 1000\.proto)"):
+        messages._message(files, "A", "the file")
