@@ -134,19 +134,21 @@ class _SignedTokens:
         from botocore.credentials import CredentialProvider
         from botocore.exceptions import BotoCoreError, ClientError
 
-        provider = CredentialProvider()
         try:
             credentials = self._current_credentials().get_frozen_credentials()
-            provider.load = lambda: credentials
-            token, expiry_ms = generate_auth_token_from_credentials_provider(self._region, provider)
-            return token, min(expiry_ms / 1000, time.time() + _TOKEN_LIFETIME_S)
         except (BotoCoreError, ClientError) as error:
             what = type(error).__name__
             # The text of an external process may have anything in it.
             if getattr(error, "kwargs", {}).get("provider") != "custom-process":
                 what += f": {shown_text(str(error))}"
-        # Without a cause: botocore's functions have the credentials in their variables.
-        raise AuthenticationError(f"the AWS credentials are not available: {what}")
+            credentials = None
+        if credentials is None:
+            # Without a cause: botocore's functions have the credentials in their variables.
+            raise AuthenticationError(f"the AWS credentials are not available: {what}")
+        provider = CredentialProvider()
+        provider.load = lambda: credentials
+        token, expiry_ms = generate_auth_token_from_credentials_provider(self._region, provider)
+        return token, min(expiry_ms / 1000, time.time() + _TOKEN_LIFETIME_S)
 
     def _current_credentials(self) -> Any:
         from botocore.credentials import RefreshableCredentials
