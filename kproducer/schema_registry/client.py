@@ -357,7 +357,7 @@ def _registered(
         found_version,
         found_id,
         None if guid is None else answers.guid(guid),
-        Schema.from_dict(fields) if given is None or "schema" in fields else given,
+        Schema.from_dict(fields) if given is None or fields.get("schema") is not None else given,
     )
 
 

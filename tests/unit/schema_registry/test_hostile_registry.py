@@ -91,6 +91,17 @@ def test_an_id_that_is_not_one_is_not_written(client, registry, monkeypatch):
     assert data == b"\0\x7f\xff\xff\xff\x02x"
 
 
+def test_fields_that_a_registry_leaves_out_or_empty(client, registry, monkeypatch):
+    for answer in (
+        {"id": 1},
+        {"id": 1, **dict.fromkeys(("schema", "version", "guid", "subject", "references"))},
+    ):
+        client.clear_caches()
+        answer_with(monkeypatch, registry, answer)
+        found = client.register_schema_full_response("a", STRING)
+        assert (found.subject, found.version, found.guid, found.schema) == ("a", None, None, STRING)
+
+
 def test_an_answer_about_something_else(client, registry, monkeypatch):
     answer_with(monkeypatch, registry, GOOD)
     with pytest.raises(SchemaRegistryError, match="id: expected 2, got 1"):
