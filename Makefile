@@ -128,7 +128,7 @@ DEMO_STAMP := $(VENV)/.installed
 DEMO_CORE  := $(VENV)/.compiled
 endif
 DEMO_PY    := $(DEMO_VENV)/bin/python
-DEMO_NEEDS := setuptools Cython confluent-kafka fastavro httpx pyarrow rich $(if $(SECURE),trustme) $(if $(SPARK),pyspark)
+DEMO_NEEDS := setuptools Cython confluent-kafka fastavro httpcore pyarrow rich $(if $(SECURE),trustme) $(if $(SPARK),pyspark)
 
 .venv-demo/.installed%: .venv-demo/.installed
 	$(DEMO_PY) -m pip install --disable-pip-version-check -c constraints.txt $(DEMO_NEEDS)

@@ -32,6 +32,7 @@ from kproducer.config.producer_config import ProducerConfig
 from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.engine.transaction_calls import TransactionCalls
 from kproducer.errors import Outcome, ProducerClosedError
+from kproducer.errors.hidden_variables import hides_arguments
 from kproducer.errors.suggestions import PRODUCER_METHODS, WrongStatement, keyword_hints, no_such_attribute
 from kproducer.kernel import IMPLEMENTATION, FastSend, fast_send
 from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
@@ -85,6 +86,7 @@ class KafkaProducer:
     ``CancelledError``, which is closed like any other error.)
     """
 
+    @hides_arguments
     def __init__(
         self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerSettings]
     ) -> None:
@@ -92,6 +94,7 @@ class KafkaProducer:
         self._start(ProducerConfig.from_keywords({**servers, **settings}), SystemClock())
 
     @classmethod
+    @hides_arguments
     def from_config(cls, settings: ProducerConfig | Mapping[str, Any] | str | os.PathLike[str]) -> Self:
         """Make a producer from Kafka's dotted names, such as ``{"bootstrap.servers": "host:9092"}``.
 

@@ -27,6 +27,7 @@ from kproducer.errors import (
     KafkaTimeoutError,
     MetadataTimeoutError,
 )
+from kproducer.errors.hidden_variables import hides_arguments
 from kproducer.errors.suggestions import (
     ASYNC_PRODUCER_METHODS,
     WrongStatement,
@@ -69,12 +70,14 @@ class AsyncKafkaProducer:
     interpreter exit: as for ``KafkaProducer``.
     """
 
+    @hides_arguments
     def __init__(
         self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerSettings]
     ) -> None:
         self._start(KafkaProducer(bootstrap_servers, **settings))
 
     @classmethod
+    @hides_arguments
     def from_config(cls, settings: ProducerConfig | Mapping[str, Any] | str | os.PathLike[str]) -> Self:
         """See ``KafkaProducer.from_config``."""
         made = cls.__new__(cls)

@@ -7,6 +7,7 @@ else (values, patterns, conditions) counts as fulfilled. Source: JSON Schema, dr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -18,6 +19,10 @@ _Alternative: TypeAlias = "tuple[_Placed, ...]"
 #: A schema with more alternatives, or more of them in each other, is not looked at.
 _MOST_ALTERNATIVES: Final = 64
 _DEEPEST: Final = 16
+#: Schemas that are looked at for one place. References may lead to the same ones again and again.
+_MOST_SCHEMAS: Final = 10_000
+#: Of an index in a reference.
+_MOST_DIGITS: Final = 9
 _TYPES_OF_CONSTANTS: Final[dict[type, frozenset[str]]] = {
     type(None): frozenset({"null"}),
     bool: frozenset({"boolean"}),
@@ -53,7 +58,7 @@ class Constraints(NamedTuple):
             references: others, by the names that it uses for them.
         """
         found = cls({**references, "": contents}, ())
-        return found._replace(alternatives=tuple(found._expanded(("", contents), 0)))
+        return found._replace(alternatives=tuple(found._expanded(("", contents), 0, count(1))))
 
     @property
     def exclude_null(self) -> bool:
@@ -116,31 +121,40 @@ class Constraints(NamedTuple):
 
     def _below(self, find: Any) -> Constraints:
         found = []
+        numbers = count(1)
         for alternative in self.alternatives:
             product: list[_Alternative] = [()]
             for document, schema in alternative:
-                product = _product(product, self._expanded((document, find(schema)), 0))
+                product = _product(product, self._expanded((document, find(schema)), 0, numbers))
             found += product
         if len(found) > _MOST_ALTERNATIVES:
             found = [()]
         return self._replace(alternatives=tuple(found))
 
-    def _expanded(self, placed: _Placed, depth: int) -> list[_Alternative]:
-        """The alternatives of one schema, without references and combinations."""
+    def _expanded(self, placed: _Placed, depth: int, numbers: Iterator[int]) -> list[_Alternative]:
+        """The alternatives of one schema, without references and combinations.
+
+        Args:
+            placed: the schema.
+            depth: of references and combinations around it.
+            numbers: counts the schemas that are looked at.
+        """
         document, schema = placed
         if schema is False:
             return []
-        if not isinstance(schema, dict) or depth > _DEEPEST:
+        if not isinstance(schema, dict) or depth > _DEEPEST or next(numbers) > _MOST_SCHEMAS:
             return [()]
         if "$ref" in schema:
             # Draft 7 ignores what stands beside it.
-            return self._expanded(self._referred(document, schema["$ref"]), depth + 1)
+            return self._expanded(self._referred(document, schema["$ref"]), depth + 1, numbers)
         alternatives: list[_Alternative] = [(placed,)]
         for part in _list(schema, "allOf"):
-            alternatives = _product(alternatives, self._expanded((document, part), depth + 1))
+            alternatives = _product(alternatives, self._expanded((document, part), depth + 1, numbers))
         for combination in ("anyOf", "oneOf"):
             if parts := _list(schema, combination):
-                either = [each for part in parts for each in self._expanded((document, part), depth + 1)]
+                either = [
+                    each for part in parts for each in self._expanded((document, part), depth + 1, numbers)
+                ]
                 alternatives = _product(alternatives, either)
         return alternatives
 
@@ -153,7 +167,8 @@ class Constraints(NamedTuple):
         schema = self.documents.get(document, True)
         for part in filter(None, unquote(pointer).split("/")):
             part = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(schema, list) and part.isdecimal() and int(part) < len(schema):
+            is_index = part.isdecimal() and len(part) <= _MOST_DIGITS
+            if isinstance(schema, list) and is_index and int(part) < len(schema):
                 schema = schema[int(part)]
             elif isinstance(schema, dict) and part in schema:
                 schema = schema[part]

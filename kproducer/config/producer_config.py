@@ -42,6 +42,7 @@ from kproducer.config.setting import (
     url,
 )
 from kproducer.errors import ConfigError
+from kproducer.errors.hidden_variables import hides_arguments
 from kproducer.errors.suggestions import instead_of
 from kproducer.types import INT32_MAX, INT64_MAX
 
@@ -565,6 +566,7 @@ class ProducerConfig:
         source="KIP-86", about="For AWS_MSK_IAM: the class that Java clients need. Without effect."
     )
 
+    @hides_arguments
     def __init__(
         self, *, bootstrap_servers: str | Iterable[str] = _MISSING, **settings: Unpack[ProducerSettings]
     ) -> None:
@@ -623,6 +625,7 @@ class ProducerConfig:
         return self.security_protocol.endswith("SSL")
 
     @classmethod
+    @hides_arguments
     def from_keywords(cls, settings: Mapping[str, Any]) -> ProducerConfig:
         """Create a configuration from keyword arguments with Python values.
 
@@ -651,6 +654,7 @@ class ProducerConfig:
         return config
 
     @classmethod
+    @hides_arguments
     def from_dotted(cls, settings: Mapping[str, Any]) -> ProducerConfig:
         """Create a configuration from Kafka's dotted names. Numbers and booleans may be text.
 

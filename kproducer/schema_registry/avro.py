@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kproducer.errors import ConfigError, SerializationError
+from kproducer.schema_registry import answers
 from kproducer.schema_registry.avro_encoder import compile_encoder
 from kproducer.schema_registry.client import SchemaRegistryClient
+from kproducer.schema_registry.references import referenced_schemas
 from kproducer.schema_registry.registry_serializer import (
     Registration,
     RegistrySerializer,
@@ -98,7 +100,7 @@ class AvroFormat:
         self.record_name: str | None = None
         if self.schema is not None:
             try:
-                self.record_name = _name_of(json.loads(self.schema.schema_str))
+                self.record_name = _name_of(answers.parsed(self.schema.schema_str))
             except ValueError as error:
                 raise ConfigError(f"{owner} is not JSON: {error}") from error
             if not self.schema.references:
@@ -149,14 +151,19 @@ class AvroFormat:
 
         named_schemas: dict[str, Any] = {}
         try:
-            self._parse_references(schema, named_schemas, set())
-            parsed = parse_schema(json.loads(schema.schema_str), named_schemas)
+            seen: set[tuple[str, int]] = set()
+            for reference, other in referenced_schemas(schema, self._client):
+                if (place := (reference.subject, reference.version)) not in seen:
+                    seen.add(place)
+                    parse_schema(answers.parsed(other.schema_str), named_schemas)
+            parsed = parse_schema(answers.parsed(schema.schema_str), named_schemas)
         except SerializationError:
             raise
         except Exception as error:
             # fastavro raises errors of many classes for schemas that are not valid.
             raise SerializationError(
-                f"the Avro schema is not valid: {type(error).__name__}: {error}{_type_advice(error)}"
+                f"the Avro schema is not valid: {type(error).__name__}: {answers.shown(str(error))}"
+                f"{_type_advice(error)}"
             ) from error
         if isinstance(parsed, list):
             # A union has no place for named types: put their definitions in it.
@@ -164,23 +171,6 @@ class AvroFormat:
         elif isinstance(parsed, str):
             parsed = named_schemas.get(parsed, parsed)
         return parsed, named_schemas
-
-    def _parse_references(
-        self, schema: Schema, named_schemas: dict[str, Any], seen: set[tuple[str, int]]
-    ) -> None:
-        from fastavro import parse_schema
-
-        for reference in schema.references:
-            place = reference.subject, reference.version
-            if place not in seen:
-                seen.add(place)
-                if self._client is None:
-                    raise SerializationError(
-                        f"the schema refers to {reference.subject!r}, and there is no schema registry"
-                    )
-                other = self._client.get_version(*place, deleted=True).schema
-                self._parse_references(other, named_schemas, seen)
-                parse_schema(json.loads(other.schema_str), named_schemas)
 
 
 def _record_advice(parsed: Any, value: object) -> str:
@@ -196,8 +186,8 @@ def _type_advice(error: Exception) -> str:
     if not isinstance(name, str):
         return ""
     return (
-        f"; check the name, or refer to the schema that defines {name!r}: Schema(text, 'AVRO', "
-        "[SchemaReference(name, subject, version)])"
+        f"; check the name, or refer to the schema that defines {answers.shown(name)!r}: "
+        "Schema(text, 'AVRO', [SchemaReference(name, subject, version)])"
     )
 
 

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kproducer.errors import InvalidArgumentError, SchemaRegistryError
-from kproducer.schema_registry import forked_children
+from kproducer.errors.hidden_variables import hides_arguments
+from kproducer.schema_registry import answers, forked_children
 from kproducer.schema_registry.client_settings import ClientSettings
 from kproducer.schema_registry.connection import RegistryConnection, quoted
 from kproducer.schema_registry.schemas import Association, RegisteredSchema, Schema
@@ -29,9 +30,7 @@ class SchemaRegistryClient:
     """A client of a schema registry. Thread-safe; usable in a forked child.
 
     Answers that cannot change (schemas by id, registrations) are kept; the latest version of a subject is
-    kept for ``cache.latest.ttl.sec``. Each call that needs the registry blocks; no attempt begins after
-    ``max.block.ms``. An attempt takes at most ``timeout`` per step, so a server that answers in small pieces
-    can take longer.
+    kept for ``cache.latest.ttl.sec``. Each call that needs the registry blocks for at most ``max.block.ms``.
 
     Args:
         conf: settings with the names that confluent-kafka uses; ``url`` is required.
@@ -41,11 +40,12 @@ class SchemaRegistryClient:
         ConfigError: a setting is wrong, or httpx is not installed.
     """
 
+    @hides_arguments
     def __init__(self, conf: Mapping[str, Any]) -> None:
         # Fixed after construction.
         self._settings = ClientSettings.from_conf(conf)
-        self._conf = dict(conf)
         self._connection = RegistryConnection(self._settings)
+        self._given = _hidden(dict(conf))
         # Has its own lock.
         self._cache: _BoundedCache[Any] = _BoundedCache(self._settings.cache_capacity)
         forked_children.register(self)
@@ -60,14 +60,14 @@ class SchemaRegistryClient:
 
     def __reduce__(self) -> tuple[object, ...]:
         # In another process: a client with the same settings, and connections of its own.
-        return type(self), (self._conf,)
+        return type(self), (self._given(),)
 
     def __repr__(self) -> str:
         return f"SchemaRegistryClient({', '.join(self._settings.urls)})"
 
     @property
     def max_block_ms(self) -> float:
-        """No attempt of a call begins after this time, in milliseconds."""
+        """A call ends after this time, in milliseconds."""
         return self._settings.max_block_ms
 
     @property
@@ -93,9 +93,9 @@ class SchemaRegistryClient:
         Raises:
             SchemaRegistryError: the schema is not valid or not compatible (409, 422), or see ``get_schema``.
         """
-        schema_id = self.register_schema_full_response(subject_name, schema, normalize_schemas).schema_id
-        assert schema_id is not None  # every registry sends it
-        return schema_id
+        registered = self.register_schema_full_response(subject_name, schema, normalize_schemas)
+        assert registered.schema_id is not None  # checked
+        return registered.schema_id
 
     def register_schema_full_response(
         self, subject_name: str, schema: Schema, normalize_schemas: bool = False
@@ -150,11 +150,15 @@ class SchemaRegistryClient:
         self, schema_id: int, subject_name: str | None = None, fmt: str | None = None
     ) -> RegisteredSchema:
         """Like ``get_schema``, with the GUID."""
+        if type(schema_id) is not int or not 0 <= schema_id <= answers.MOST_INT32:
+            raise InvalidArgumentError(
+                f"schema_id: expected a whole number from 0 to {answers.MOST_INT32}, got {schema_id!r}"
+            )
         return self._cached(
             ("id", schema_id, subject_name, fmt),
             "GET",
             f"schemas/ids/{schema_id}",
-            lambda answer: _registered({"id": schema_id, **answer}, subject_name, None),
+            lambda answer: _registered(answer, subject_name, None, schema_id=schema_id),
             {**({"subject": subject_name} if subject_name else {}), **_format(fmt)},
         )
 
@@ -196,17 +200,21 @@ class SchemaRegistryClient:
             ("version", subject_name, version, deleted, fmt),
             "GET",
             f"subjects/{quoted(subject_name)}/versions/{version}",
-            lambda answer: _registered(answer, subject_name, None),
+            lambda answer: _registered(answer, subject_name, None, version=version if version > 0 else None),
             {"deleted": deleted, **_format(fmt)},
         )
 
     def get_subjects(self) -> list[str]:
         """All subjects. Raises as ``get_schema``."""
-        return list(self._request("GET", "subjects", list))
+        return self._request("GET", "subjects", lambda answer: _list_of(answer, answers.text, "subject"))
 
     def get_versions(self, subject_name: str) -> list[int]:
         """The versions under a subject. Raises as ``get_schema``."""
-        return list(self._request("GET", f"subjects/{quoted(subject_name)}/versions", list))
+        return self._request(
+            "GET",
+            f"subjects/{quoted(subject_name)}/versions",
+            lambda answer: _list_of(answer, _version, "version"),
+        )
 
     def set_compatibility(self, subject_name: str | None = None, level: str = "BACKWARD") -> str:
         """Set which changes of schemas a subject allows; ``None``: all subjects without a level of their own.
@@ -222,14 +230,22 @@ class SchemaRegistryClient:
             SchemaRegistryError: see ``get_schema``.
         """
         path = f"config/{quoted(subject_name)}" if subject_name else "config"
-        return str(
-            self._request("PUT", path, lambda answer: answer["compatibility"], body={"compatibility": level})
+        return self._request(
+            "PUT",
+            path,
+            lambda answer: answers.text(answers.mapping(answer).get("compatibility"), "compatibility"),
+            body={"compatibility": level},
         )
 
     def test_compatibility(self, subject_name: str, schema: Schema, version: int | str = "latest") -> bool:
         """Whether a schema is compatible with a version under a subject. Raises as ``get_schema``."""
         path = f"compatibility/subjects/{quoted(subject_name)}/versions/{version}"
-        return bool(self._request("POST", path, lambda answer: answer["is_compatible"], body=_body(schema)))
+        return self._request(
+            "POST",
+            path,
+            lambda answer: answers.flag(answers.mapping(answer).get("is_compatible"), "is_compatible"),
+            body=_body(schema),
+        )
 
     def get_associations_by_resource_name(
         self,
@@ -250,20 +266,7 @@ class SchemaRegistryClient:
         if association_types is not None:
             query["associationType"] = association_types
         path = f"associations/resources/{quoted(resource_namespace)}/{quoted(resource_name)}"
-        return self._request(
-            "GET",
-            path,
-            lambda answer: [
-                Association(
-                    each["subject"],
-                    each["resourceName"],
-                    each["resourceNamespace"],
-                    each["associationType"],
-                )
-                for each in answer
-            ],
-            query,
-        )
+        return self._request("GET", path, lambda answer: _list_of(answer, _association, "association"), query)
 
     def clear_caches(self) -> None:
         """Forget all answers."""
@@ -293,21 +296,27 @@ class SchemaRegistryClient:
         query: Mapping[str, Any] | None = None,
         body: object = None,
     ) -> _Value:
-        answer = self._connection.request(method, path, query, body)
         try:
-            return convert(answer)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            url = self._settings.urls[0]
-            raise SchemaRegistryError(
-                f"{method} {url}/{path}: the response is not what a schema registry sends "
-                f"({type(error).__name__}); check that the url is that of a schema registry",
-                url=url,
-            ) from error
+            return convert(self._connection.request(method, path, query, body))
+        except answers.InvalidAnswerError as error:
+            mistake = str(error)
+        # Without a cause: its frames have the answer, which may repeat the credentials.
+        url = self._settings.urls[0]
+        raise SchemaRegistryError(
+            f"{method} {url}/{path}: the response is not what a schema registry sends: {mistake}; check that "
+            "the url is that of a schema registry",
+            url=url,
+        )
 
     def after_fork_in_child(self) -> None:
         """Called in a forked child: locks and sockets belong to the parent. Must not lock."""
         self._connection.after_fork_in_child()
         self._cache.after_fork_in_child()
+
+
+def _hidden(conf: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+    """Returns the settings when it is called. Tools that report errors show what attributes are."""
+    return lambda: conf
 
 
 def _body(schema: Schema) -> dict[str, Any]:
@@ -318,12 +327,52 @@ def _body(schema: Schema) -> dict[str, Any]:
     return schema.to_dict()
 
 
-def _registered(answer: Mapping[str, Any], subject: str | None, given: Schema | None) -> RegisteredSchema:
-    """From the registry's JSON, which after a registration may have nothing but an id."""
-    schema = Schema.from_dict(answer) if given is None or "schema" in answer else given
+def _registered(
+    answer: object,
+    subject: str | None,
+    given: Schema | None,
+    *,
+    schema_id: int | None = None,
+    version: int | None = None,
+) -> RegisteredSchema:
+    """From the registry's JSON, which after a registration may have nothing but an id.
+
+    Args:
+        answer: the JSON.
+        subject: where the schema is, if the answer does not say.
+        given: the schema, if the answer does not have it.
+        schema_id, version: what the registry was asked for; an answer about another one is refused.
+    """
+    fields = answers.mapping(answer)
+    found_id = answers.number(fields.get("id", schema_id), "id", 0)
+    found_subject, found_version, guid = (fields.get(name) for name in ("subject", "version", "guid"))
+    if schema_id is not None and found_id != schema_id:
+        raise answers.InvalidAnswerError(f"id: expected {schema_id}, got {found_id}")
+    if found_version is not None:
+        found_version = _version(found_version)
+        if version is not None and found_version != version:
+            raise answers.InvalidAnswerError(f"version: expected {version}, got {found_version}")
     return RegisteredSchema(
-        answer.get("subject") or subject, answer.get("version"), int(answer["id"]), answer.get("guid"), schema
+        subject if found_subject is None else answers.text(found_subject, "subject"),
+        found_version,
+        found_id,
+        None if guid is None else answers.guid(guid),
+        Schema.from_dict(fields) if given is None or fields.get("schema") is not None else given,
     )
+
+
+def _version(value: object, what: str = "version") -> int:
+    return answers.number(value, what, 1)
+
+
+def _association(answer: object, what: str) -> Association:
+    fields = answers.mapping(answer, what)
+    names = ("subject", "resourceName", "resourceNamespace", "associationType")
+    return Association(*(answers.text(fields.get(name), name) for name in names))
+
+
+def _list_of(answer: object, check: Callable[[Any, str], _Value], what: str) -> list[_Value]:
+    return [check(each, what) for each in answers.array(answer)]
 
 
 def _format(fmt: str | None) -> dict[str, str]:

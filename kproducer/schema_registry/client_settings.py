@@ -7,7 +7,7 @@ import os
 import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import attrs
 
@@ -75,8 +75,8 @@ class ClientSettings:
         bearer_headers: called for each request; ``None`` without bearer authentication.
         ssl_context: for https; ``None`` if no URL is https.
         proxy: URL of a proxy, or ``None``.
-        request_timeout_s: limit for each step of one HTTP request.
-        max_block_ms: no attempt of a call begins after this time.
+        request_timeout_s: limit for one HTTP request, from connecting to the end of the response.
+        max_block_ms: limit for one call, with all its attempts.
         max_retries: attempts after the first one, for each URL.
         retry_wait_ms, retry_max_wait_ms: first and longest wait between attempts.
         cache_capacity: schemas that are kept.
@@ -180,25 +180,47 @@ def _urls(given: object) -> tuple[tuple[str, ...], tuple[str, str] | None]:
         try:
             parts = urlsplit(text.strip())
             port = parts.port
+            host = _ascii_host(parts.hostname or "")
         except ValueError:
-            parts, port = urlsplit(""), None
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            parts, port, host = urlsplit(""), None, ""
+        if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
             # The text itself may contain a password.
             begins = text.strip().startswith(("http://", "https://"))
             found = "is not a URL" if begins else "does not begin with http:// or https://; expected a URL"
             raise ConfigError(f"url: number {number + 1} {found} such as https://registry.example.com:8081")
         if parts.username is not None and auth is None:
             auth = unquote(parts.username), unquote(parts.password or "")
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         location = host if port is None else f"{host}:{port}"
-        urls.append(urlunsplit((parts.scheme, location, parts.path.rstrip("/"), "", "")))
+        path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
+        urls.append(urlunsplit((parts.scheme, location, path, "", "")))
     return tuple(urls), auth
+
+
+def _ascii_host(name: str) -> str:
+    """A host as HTTP sends it. Raises ValueError: it cannot be one."""
+    if ":" in name:
+        return f"[{name}]"
+    host = name.encode("idna").decode()
+    if not host.isprintable() or " " in host:
+        raise ValueError
+    return host
 
 
 def _proxy(conf: Mapping[str, Any]) -> str | None:
     text = _text(conf, "proxy")
-    if text is None:
-        return None
+    return None if text is None else checked_proxy("proxy", text)
+
+
+def checked_proxy(name: str, text: str) -> str:
+    """Check the URL of a proxy.
+
+    Args:
+        name: where it is from, for the error.
+        text: the URL.
+
+    Raises:
+        ConfigError: it is not one; does not show it.
+    """
     try:
         parts = urlsplit(text)
         has_place = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -214,7 +236,7 @@ def _proxy(conf: Mapping[str, Any]) -> str | None:
         or not _is_header_text(text)
     ):
         # The text itself may contain a password.
-        raise ConfigError("proxy: expected a URL such as http://proxy.example.com:3128")
+        raise ConfigError(f"{name}: expected a URL such as http://proxy.example.com:3128")
     return text
 
 

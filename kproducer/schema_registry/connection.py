@@ -1,27 +1,34 @@
 """RegistryConnection: requests to a schema registry, with retries, and with other URLs if one fails.
 
-Knows HTTP and JSON, but no schemas. Source: Confluent Schema Registry API reference.
+Knows HTTP and JSON, but no schemas. No error has the credentials, nor have the variables of its traceback's
+functions, which tools that report errors show. Source: Confluent Schema Registry API reference.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import ssl
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-from kproducer.errors import ConfigError, SchemaRegistryError, printable
+from kproducer.errors import ConfigError, SchemaRegistryError
+from kproducer.errors.hidden_variables import without_frames
+from kproducer.schema_registry import answers, deadlines
 from kproducer.schema_registry.client_settings import ClientSettings
+from kproducer.schema_registry.http_exchange import (
+    HttpAnswer,
+    HttpConnections,
+    basic_credentials,
+    secrets_of,
+)
 from kproducer.types import VERSION
 
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _RETRIABLE_STATUSES = {408, 429, 500, 502, 503, 504}
-_LONGEST_TEXT = 500
+_PACKAGE = "kproducer.schema_registry."
 _ADVICE = {
     401: "check basic.auth.user.info or the bearer token",
     403: "the registry does not allow this user to do it: grant the permission",
@@ -44,39 +51,24 @@ class RegistryConnection:
         wait: called with seconds between two attempts.
 
     Raises:
-        ConfigError: httpx is not installed.
+        ConfigError: httpcore is not installed, or socksio for a SOCKS proxy.
     """
 
-    #: Set even if the constructor raises.
-    _http: Any = None
-
     def __init__(self, settings: ClientSettings, wait: Callable[[float], None] = time.sleep) -> None:
-        try:
-            import httpx
-        except ImportError as error:
-            raise ConfigError(
-                "a schema registry client needs the package httpx; install one of the extras, for example: "
-                "pip install 'kproducer[avro]'"
-            ) from error
         # Fixed after construction.
         self._settings = settings
         self._wait = wait
-        self._request_error = httpx.RequestError
-        self._httpx = httpx
-        # Guarded by _lock, which is never held during a request, and which a signal handler may take again.
-        self._lock = threading.RLock()
-        self._http_pid = 0
+        # Has its own lock.
+        self._http = HttpConnections(settings)
         #: Index of the URL that answered last. Any thread; a lost update costs one attempt elsewhere.
         self._preferred = 0
-        self._closed = False
 
     def request(
         self, method: str, path: str, query: Mapping[str, Any] | None = None, body: object = None
     ) -> Any:
         """The JSON of a response.
 
-        Blocks. No attempt begins after ``max.block.ms``. An attempt takes at most ``timeout`` per step, so a
-        server that answers in small pieces can take longer.
+        Blocks until the deadline of the thread's look-up, and for at most ``max.block.ms``.
 
         Args:
             method: of HTTP.
@@ -87,25 +79,35 @@ class RegistryConnection:
         Raises:
             SchemaRegistryError: the registry refused the request, or no URL answered.
         """
-        settings = self._settings
-        deadline = time.monotonic() + settings.max_block_ms / 1000
         headers = {"Accept": f"{_MEDIA_TYPE}, application/json", "User-Agent": f"kproducer/{VERSION}"}
         content = None
         if body is not None:
             content = json.dumps(body).encode()
             headers["Content-Type"] = _MEDIA_TYPE
             headers["Confluent-Accept-Unknown-Properties"] = "true"
+        with deadlines.within(self._settings.max_block_ms / 1000):
+            return self._with_retries(method, path, _target(path, query), headers, content)
+
+    def close(self) -> None:
+        """Close the connections. Later requests are refused."""
+        self._http.close()
+
+    def after_fork_in_child(self) -> None:
+        """Sockets and locks belong to the parent: use new ones. Must not lock."""
+        self._http.after_fork_in_child()
+
+    def _with_retries(
+        self, method: str, path: str, target: str, headers: Mapping[str, str], content: bytes | None
+    ) -> Any:
+        settings = self._settings
         failures: dict[str, SchemaRegistryError] = {}
         for attempt in range(settings.max_retries + 1):
             for index in self._order():
                 url = settings.urls[index]
-                remaining_s = deadline - time.monotonic()
-                if remaining_s <= 0 and failures:
+                if deadlines.remaining_s() <= 0:
                     break
                 try:
-                    answer = self._attempt(
-                        method, url, path, query, headers, content, max(remaining_s, 0.001)
-                    )
+                    answer = self._attempt(method, url, path, target, headers, content)
                 except SchemaRegistryError as error:
                     if not error.is_temporary:
                         raise
@@ -114,111 +116,147 @@ class RegistryConnection:
                     self._preferred = index
                     return answer
             wait_s = _backoff_ms(settings, attempt) / 1000
-            if attempt == settings.max_retries or time.monotonic() + wait_s >= deadline:
+            if attempt == settings.max_retries or deadlines.remaining_s() <= wait_s:
                 break
             self._wait(wait_s)
+        if not failures:
+            url = settings.urls[self._preferred]
+            raise SchemaRegistryError(
+                f"there is no time left for {method} {url}/{path}: the look-up of this schema has already "
+                f"taken {settings.max_block_ms:.0f} ms; check the registry, or set max.block.ms",
+                url=url,
+                is_temporary=True,
+            )
         raise _combined(list(failures.values()), attempt + 1) from list(failures.values())[-1]
-
-    def close(self) -> None:
-        """Close the connections. Later requests are refused."""
-        with self._lock:
-            self._closed = True
-            http, pid, self._http = self._http, self._http_pid, None
-        if http is not None and pid == os.getpid():
-            http.close()
-
-    def __del__(self) -> None:
-        # A client need not be closed. In a forked child the sockets are the parent's.
-        if self._http is not None and self._http_pid == os.getpid():
-            self._http.close()
-
-    def after_fork_in_child(self) -> None:
-        """Sockets and locks belong to the parent: use new ones. Must not lock."""
-        self._lock = threading.RLock()
 
     def _order(self) -> list[int]:
         count = len(self._settings.urls)
         return [(self._preferred + step) % count for step in range(count)]
-
-    def _session(self, url: str) -> Any:
-        if self._http is not None and self._http_pid == os.getpid():
-            return self._http
-        with self._lock:
-            if self._closed:
-                raise SchemaRegistryError(f"{url}: the SchemaRegistryClient was closed", url=url)
-            if self._http is None or self._http_pid != os.getpid():
-                settings = self._settings
-                self._http = self._httpx.Client(
-                    auth=settings.basic_auth,
-                    verify=settings.ssl_context or False,
-                    proxy=settings.proxy,
-                    trust_env=settings.proxy is None,
-                    follow_redirects=False,
-                )
-                self._http_pid = os.getpid()
-            return self._http
 
     def _attempt(
         self,
         method: str,
         url: str,
         path: str,
-        query: Mapping[str, Any] | None,
-        headers: dict[str, str],
+        target: str,
+        headers: Mapping[str, str],
         content: bytes | None,
-        remaining_s: float,
     ) -> Any:
-        session = self._session(url)
-        where = f"{method} {url}/{path}"
-        if self._settings.bearer_headers is not None:
-            try:
-                headers = {**headers, **self._settings.bearer_headers()}
-            except ConfigError as error:
-                # It names the field, and does not quote it.
-                raise SchemaRegistryError(str(error), url=url) from error
-            except Exception as error:
-                # The application's function; its text may contain a token.
-                raise SchemaRegistryError(
-                    f"bearer.auth.custom.provider.function raised {type(error).__name__}; expected a "
-                    "dictionary with bearer.auth.token",
-                    url=url,
-                ) from error
         try:
-            response = session.request(
-                method,
-                f"{url}/{path}",
-                params=query,
-                headers=headers,
-                content=content,
-                timeout=min(self._settings.request_timeout_s, remaining_s),
-            )
-        except self._httpx.LocalProtocolError:
-            # Its text quotes what we sent, which may be a token; "from None" keeps it out of tracebacks.
-            raise SchemaRegistryError(
+            outcome = self._exchange(f"{method} {url}/{path}", method, url, target, headers, content)
+        except BaseException as error:  # such as KeyboardInterrupt
+            raise without_frames(error) from None
+        # Raised here, and not where the credentials are in variables.
+        if isinstance(outcome, SchemaRegistryError):
+            raise outcome
+        return outcome
+
+    def _exchange(
+        self,
+        where: str,
+        method: str,
+        url: str,
+        target: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+    ) -> Any:
+        """The JSON of the response, or the error."""
+        authorization, secrets = self._authorization(url)
+        if isinstance(authorization, SchemaRegistryError):
+            return authorization
+        secrets += self._http.proxy_secrets
+        httpcore = self._http.httpcore
+        try:
+            answer = self._http.exchange(method, url, target, {**headers, **authorization}, content)
+        except SchemaRegistryError as error:  # the client is closed
+            return without_frames(error)
+        except httpcore.LocalProtocolError:
+            # Its text quotes what we sent, which may be a token.
+            return SchemaRegistryError(
                 f"the request cannot be sent: {where}: HTTP does not allow one of its header fields; check "
                 "the settings bearer.auth.*",
                 url=url,
-            ) from None
-        except self._request_error as error:
+            )
+        except Exception as error:
             # A certificate that is not accepted will not be accepted later.
             is_refused_tls = _has_cause(error, ssl.SSLCertVerificationError)
-            advice = "ssl.ca.location" if is_refused_tls else "the url, the network and the registry"
-            raise SchemaRegistryError(
+            advice = "the url, the network and the registry"
+            if is_refused_tls:
+                advice = "ssl.ca.location"
+            elif self._settings.proxy is not None:
+                advice = "the proxy, the url, the network and the registry"
+            return SchemaRegistryError(
                 f"the schema registry is not reachable: {where}: {type(error).__name__}: "
-                f"{printable(str(error))[:_LONGEST_TEXT]}; check {advice}",
+                f"{_shown(str(error), secrets)}; check {advice}",
                 url=url,
                 is_temporary=not is_refused_tls,
-            ) from error
-        if response.is_success:
+            )
+        if not 200 <= answer.status < 300:
+            return _refusal(where, url, answer, secrets)
+        mistake = answer.mistake
+        if not mistake:
             try:
-                return response.json() if response.content else None
-            except ValueError as error:
-                raise SchemaRegistryError(
-                    f"{where}: the response is not JSON; check that the url is that of a schema registry",
-                    url=url,
-                    http_status_code=response.status_code,
-                ) from error
-        raise _refusal(where, url, response)
+                return answers.parsed(answer.body) if answer.body else None
+            except ValueError:
+                mistake = "the response is not JSON"
+        return SchemaRegistryError(
+            f"{where}: {mistake}; check that the url is that of a schema registry",
+            url=url,
+            http_status_code=answer.status,
+        )
+
+    def _authorization(self, url: str) -> tuple[Mapping[str, str] | SchemaRegistryError, list[str]]:
+        """Header fields, and the texts in them that no error may show; or why there are none."""
+        settings = self._settings
+        if settings.basic_auth is not None:
+            fields = {"Authorization": f"Basic {basic_credentials(*settings.basic_auth)}"}
+            return fields, secrets_of(*settings.basic_auth)
+        if settings.bearer_headers is None:
+            return {}, []
+        try:
+            headers = settings.bearer_headers()
+        except ConfigError as error:
+            # It names the field, and does not quote it.
+            return SchemaRegistryError(str(error), url=url), []
+        except Exception as error:
+            # The application's function; its text may contain a token.
+            failure = SchemaRegistryError(
+                f"bearer.auth.custom.provider.function raised {type(error).__name__}; expected a "
+                "dictionary with bearer.auth.token",
+                url=url,
+            )
+            failure.__cause__ = _of_the_application(error)
+            return failure, []
+        return headers, [headers["Authorization"].removeprefix("Bearer ")]
+
+
+def _target(path: str, query: Mapping[str, Any] | None) -> str:
+    """The path and the query. Lists are repeated parameters."""
+    pairs = [
+        (name, str(each).lower() if isinstance(each, bool) else each)
+        for name, value in (query or {}).items()
+        for each in (value if isinstance(value, list) else [value])
+    ]
+    return f"{path}?{urlencode(pairs, quote_via=quote)}" if pairs else path
+
+
+def _of_the_application(error: Exception) -> Exception:
+    """The error without our own functions, which have the settings in their variables."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        trace = trace.tb_next
+    return error.with_traceback(trace)
+
+
+def _shown(text: str, secrets: list[str]) -> str:
+    """A text from outside for an error: without the credentials, escaped and shortened."""
+    return answers.shown(_redacted(text, secrets))
+
+
+def _redacted(text: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "(not shown)")
+    return text
 
 
 def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
@@ -229,15 +267,19 @@ def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
     return False
 
 
-def _refusal(where: str, url: str, response: Any) -> SchemaRegistryError:
-    status: int = response.status_code
-    code, text = -1, ""
+def _refusal(where: str, url: str, answer: HttpAnswer, secrets: list[str]) -> SchemaRegistryError:
+    status, code, text = answer.status, -1, ""
     try:
-        answer = response.json()
-        code, text = int(answer.get("error_code", -1)), str(answer.get("message", ""))
-    except (ValueError, TypeError, AttributeError):
-        pass  # a proxy's page, for instance
-    said = printable(text)[:_LONGEST_TEXT] or "no message"
+        fields = answers.parsed(answer.body)
+    except ValueError:
+        fields = None  # a proxy's page, for instance
+    if isinstance(fields, dict):
+        found_code, found_text = fields.get("error_code"), fields.get("message")
+        if type(found_code) is int and abs(found_code) <= answers.MOST_INT32:
+            code = found_code
+        if isinstance(found_text, str):
+            text = _redacted(found_text, secrets)
+    said = answers.shown(text) or "no message"
     advice = _ADVICE.get(status)
     return SchemaRegistryError(
         f"the schema registry answered {where} with HTTP status {status}, error code {code}: {said}"

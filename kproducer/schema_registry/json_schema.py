@@ -6,11 +6,13 @@ Source: JSON Schema; Confluent Schema Registry, "Wire format".
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kproducer.errors import ConfigError, SerializationError, printable
+from kproducer.errors import ConfigError, SerializationError
+from kproducer.schema_registry import answers
 from kproducer.schema_registry.client import SchemaRegistryClient
+from kproducer.schema_registry.references import referenced_schemas
 from kproducer.schema_registry.registry_serializer import (
     Registration,
     RegistrySerializer,
@@ -20,7 +22,6 @@ from kproducer.schema_registry.registry_serializer import (
 from kproducer.schema_registry.schemas import Schema
 
 SETTINGS = {"validate": True}
-_LONGEST_TEXT = 500
 
 
 class JSONSerializer(RegistrySerializer):
@@ -97,7 +98,7 @@ class JsonFormat:
         self.record_name: str | None = None
         if self.schema is not None:
             try:
-                contents = json.loads(self.schema.schema_str)
+                contents = answers.parsed(self.schema.schema_str)
             except ValueError as error:
                 raise ConfigError(f"{owner} is not JSON: {error}") from error
             self.record_name = contents.get("title") if isinstance(contents, dict) else None
@@ -138,7 +139,13 @@ class JsonFormat:
             SerializationError: it is not valid, or a reference is missing.
         """
         try:
-            return json.loads(schema.schema_str), dict(self._references(schema))
+            others = {
+                reference.name: answers.parsed(other.schema_str)
+                for reference, other in referenced_schemas(schema, self._client)
+            }
+            return answers.parsed(schema.schema_str), others
+        except SerializationError:
+            raise
         except ValueError as error:
             raise SerializationError(f"the JSON Schema is not valid: {error}") from error
 
@@ -160,16 +167,6 @@ class JsonFormat:
             # jsonschema-rs raises errors of several classes for schemas that are not valid.
             raise SerializationError(f"the JSON Schema is not valid: {_shortened(str(error))}") from error
 
-    def _references(self, schema: Schema) -> Iterator[tuple[str, Any]]:
-        for reference in schema.references:
-            if self._client is None:
-                raise SerializationError(
-                    f"the schema refers to {reference.subject!r}, and there is no schema registry"
-                )
-            other = self._client.get_version(reference.subject, reference.version, deleted=True).schema
-            yield reference.name, json.loads(other.schema_str)
-            yield from self._references(other)
-
 
 def _refuse_to_retrieve(uri: str) -> Any:
     """Schemas come from the registry only, not from any address that a schema names."""
@@ -183,5 +180,4 @@ def _mistake(error: Exception) -> str:
 
 
 def _shortened(text: str) -> str:
-    text = printable(text.partition("\n\n")[0])
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+    return answers.shown(text.partition("\n\n")[0])

@@ -103,16 +103,23 @@ class ProtobufFormat:
         self.record_name: str | None = self._descriptor.full_name
 
     def own_schema(self, registration: Registration) -> Schema | None:
-        return self._schema_of(self._descriptor.file, registration)
+        return self._schema_of(self._descriptor.file, registration, {})
 
-    def _schema_of(self, file: Any, registration: Registration) -> Schema:
-        """The schema of a file. The files that it imports are registered or looked up first."""
+    def _schema_of(self, file: Any, registration: Registration, known: dict[str, SchemaReference]) -> Schema:
+        """The schema of a file. The files that it imports are registered or looked up first.
+
+        Args:
+            known: files that are registered, by name; more are added.
+        """
         references = []
         for each in file.dependencies:
             if self._skips_known_types and each.name.startswith(_KNOWN_FILES):
                 continue
+            if each.name in known:
+                references.append(known[each.name])
+                continue
             subject = self._subject_of(None, each)
-            schema = self._schema_of(each, registration)
+            schema = self._schema_of(each, registration, known)
             registered = registration.of(subject, schema)
             version = registered.version
             if version is None:  # older registries answer a registration with the id alone
@@ -121,7 +128,8 @@ class ProtobufFormat:
                 ).version
             if version is None:
                 raise SerializationError(f"the schema registry sent no version for subject {subject!r}")
-            references.append(SchemaReference(each.name, subject, version))
+            known[each.name] = SchemaReference(each.name, subject, version)
+            references.append(known[each.name])
         return Schema(base64.b64encode(file.serialized_pb).decode("ascii"), "PROTOBUF", references)
 
     def message_indexes(self, schema: Schema) -> Sequence[int]:

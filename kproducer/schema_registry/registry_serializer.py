@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import attrs
 
 from kproducer.errors import ConfigError, SerializationError
+from kproducer.schema_registry.answers import MOST_INT32, shown
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.framing import (
     header_name,
@@ -22,6 +23,7 @@ from kproducer.schema_registry.framing import (
 )
 from kproducer.schema_registry.schemas import RegisteredSchema, Schema, check_rules
 from kproducer.schema_registry.subjects import (
+    Headers,
     MessageField,
     SerializationContext,
     SubjectNameStrategy,
@@ -96,8 +98,10 @@ def checked_conf(owner: str, conf: Mapping[str, Any] | None, more: Mapping[str, 
         if isinstance(known[name], bool) and not isinstance(value, bool):
             raise ConfigError(f"{owner}: {name}: expected True or False, got {value!r}")
     schema_id = merged["use.schema.id"]
-    if schema_id is not None and (isinstance(schema_id, bool) or not isinstance(schema_id, int)):
-        raise ConfigError(f"{owner}: use.schema.id: expected a whole number, got {schema_id!r}")
+    if schema_id is not None and (type(schema_id) is not int or not 0 <= schema_id <= MOST_INT32):
+        raise ConfigError(
+            f"{owner}: use.schema.id: expected a whole number from 0 to {MOST_INT32}, got {schema_id!r}"
+        )
     metadata = merged["use.latest.with.metadata"]
     if metadata is not None and not isinstance(metadata, Mapping):
         raise ConfigError(f"{owner}: use.latest.with.metadata: expected a dictionary, got {metadata!r}")
@@ -190,7 +194,7 @@ class RegistrySerializer:
 
         Args:
             value: what to write; ``None`` stays ``None``.
-            ctx: topic and field. Framing by GUID appends to its headers.
+            ctx: topic and field. Framing by GUID adds to its headers, a list or a dictionary.
 
         Raises:
             SerializationError: see ``FieldSerializer.serialize``.
@@ -202,10 +206,15 @@ class RegistrySerializer:
                 f"{type(self).__name__}: expected a SerializationContext with topic and field as second "
                 "argument"
             )
-        if ctx.headers is None and self._is_framed_by_guid:
+        if self._is_framed_by_guid and not isinstance(ctx.headers, (list, dict)):
             raise SerializationError(
-                f"{type(self).__name__}: the schema's GUID goes into a header, but the SerializationContext "
-                "has no list of headers"
+                f"{type(self).__name__}: the schema's GUID goes into a header, but the headers of the "
+                f"SerializationContext are {type(ctx.headers).__name__}; expected a list or a dictionary"
+            )
+        if ctx.field not in self._fields:
+            raise SerializationError(
+                f"{type(self).__name__}: the SerializationContext has the field {ctx.field!r}; expected "
+                f"{MessageField.KEY!r} or {MessageField.VALUE!r}"
             )
         headers = [] if ctx.headers is None else ctx.headers
         return self._fields[ctx.field].serialize(ctx.topic, headers, value)
@@ -247,11 +256,10 @@ class FieldSerializer:
             self._writer, registration.client.max_block_ms, registration.latest_ttl_s
         )
 
-    def serialize(self, topic: str, headers: list[tuple[str, bytes | None]], value: Any) -> bytes | None:
+    def serialize(self, topic: str, headers: Headers, value: Any) -> bytes | None:
         """Write a key or a value.
 
-        Blocks at the first record of a topic for the look-ups. No attempt of a look-up begins after
-        ``max.block.ms``.
+        Blocks at the first record of a topic for the look-ups, for at most ``max.block.ms``.
 
         Raises:
             SerializationError: the value does not fit the schema, or the schema has rules.
@@ -262,7 +270,10 @@ class FieldSerializer:
             value = self._to_dict(value, SerializationContext(topic, self._look_up.field, headers))
         data = writer.encode(value)
         if writer.header is not None:
-            headers.append(writer.header)
+            if isinstance(headers, dict):
+                headers[writer.header[0]] = writer.header[1]
+            else:
+                headers.append(writer.header)
         return data
 
     def is_prepared(self, topic: str) -> bool:
@@ -380,8 +391,8 @@ class SchemaLookUp:
         check_rules(found.schema, subject)
         if schema.schema_type != schema_format.schema_type:
             raise SerializationError(
-                f"the schema of subject {subject!r} has the type {schema.schema_type}, but the serializer "
-                f"writes {schema_format.schema_type}"
+                f"the schema of subject {subject!r} has the type {shown(schema.schema_type)}, but the "
+                f"serializer writes {schema_format.schema_type}"
             )
         indexes = schema_format.message_indexes(schema)
         if self.is_framed_by_guid:

@@ -12,9 +12,10 @@ from typing import Any
 import attrs
 
 from kproducer.errors import ConfigError, SerializationError
+from kproducer.schema_registry import answers
 
 #: Rules of these modes apply when a value is written; those of other modes concern consumers.
-_WRITE_MODES = {"WRITE", "WRITEREAD", None}
+_WRITE_MODES = ("WRITE", "WRITEREAD", None)
 #: The lists of a rule set in which such rules are.
 _WRITE_LISTS = ("domainRules", "encodingRules")
 
@@ -86,18 +87,27 @@ class Schema:
         """From the registry's JSON.
 
         Raises:
-            KeyError, TypeError: the JSON is not that of a schema.
+            ValueError: the JSON is not that of a schema; names the field.
         """
-        references = [
-            SchemaReference(each["name"], each["subject"], each["version"])
-            for each in fields.get("references") or ()
-        ]
+        fields = answers.mapping(fields)
+        references = []
+        given_references = fields.get("references")
+        for given in [] if given_references is None else answers.array(given_references, "references"):
+            each = answers.mapping(given, "references")
+            references.append(
+                SchemaReference(
+                    answers.text(each.get("name"), "references.name"),
+                    answers.text(each.get("subject"), "references.subject"),
+                    answers.number(each.get("version"), "references.version", 1),
+                )
+            )
+        kind, metadata, rule_set = (fields.get(name) for name in ("schemaType", "metadata", "ruleSet"))
         return cls(
-            fields["schema"],
-            fields.get("schemaType") or "AVRO",
+            answers.text(fields.get("schema"), "schema"),
+            "AVRO" if kind is None else answers.text(kind, "schemaType"),
             references,
-            fields.get("metadata"),
-            fields.get("ruleSet"),
+            None if metadata is None else answers.mapping(metadata, "metadata"),
+            None if rule_set is None else answers.mapping(rule_set, "ruleSet"),
         )
 
 
@@ -141,10 +151,11 @@ def check_rules(schema: Schema, subject: str) -> None:
     """Refuse a schema whose rules a producer has to apply, such as encryption.
 
     Raises:
-        SerializationError: it has such rules. Values that are written without them would break the contract.
+        SerializationError: it has such rules, or rules that cannot be read. Values that are written without
+            them would break the contract.
     """
     rule_set = schema.rule_set or {}
-    names = [name for each in _WRITE_LISTS for name in _write_rules(rule_set.get(each) or ())]
+    names = [name for each in _WRITE_LISTS for name in _write_rules(rule_set.get(each) or (), subject)]
     if names:
         raise SerializationError(
             f"the schema of subject {subject!r} has data-contract rules for producers ({', '.join(names)}), "
@@ -153,9 +164,14 @@ def check_rules(schema: Schema, subject: str) -> None:
         )
 
 
-def _write_rules(rules: Iterable[Mapping[str, Any]]) -> list[str]:
+def _write_rules(rules: object, subject: str) -> list[str]:
+    if not isinstance(rules, (list, tuple)) or not all(isinstance(rule, Mapping) for rule in rules):
+        raise SerializationError(
+            f"the rules of the schema of subject {subject!r} are not a list of objects, so it is not known "
+            "whether producers have to apply them; correct its ruleSet"
+        )
     return [
-        f"{rule.get('name')} of type {rule.get('type')}"
+        answers.shown(f"{rule.get('name')} of type {rule.get('type')}")
         for rule in rules
-        if not rule.get("disabled") and rule.get("mode") in _WRITE_MODES
+        if rule.get("disabled") is not True and rule.get("mode") in _WRITE_MODES
     ]

@@ -6,7 +6,7 @@ Source: Confluent Schema Registry, "Subject name strategy"; the names of conflue
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -28,6 +28,10 @@ class MessageField:
     VALUE = "value"
 
 
+#: The headers of a record. As in confluent-kafka, those of a ``SerializationContext`` may be a dictionary.
+Headers: TypeAlias = "list[tuple[str, bytes | None]] | dict[str, bytes | None]"
+
+
 @attrs.frozen
 class SerializationContext:
     """The record that a value belongs to.
@@ -40,7 +44,7 @@ class SerializationContext:
 
     topic: str
     field: str
-    headers: list[tuple[str, bytes | None]] | None = None
+    headers: Headers | None = None
 
 
 #: From the context and the schema's name (``None`` if it has none) to the subject.

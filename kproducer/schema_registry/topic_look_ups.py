@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from kproducer.errors import KafkaError, SchemaRegistryError
-from kproducer.schema_registry import forked_children
+from kproducer.schema_registry import deadlines, forked_children
 
 #: Topics that one serializer remembers. The oldest is looked up again, which the client's cache answers.
 _MOST_TOPICS = 1_000
@@ -42,7 +42,8 @@ class TopicLookUps(Generic[Found]):
 
     Args:
         find: looks a topic up; may block, and raises a ``KafkaError``.
-        max_block_ms: how long a thread waits for the look-up of another one.
+        max_block_ms: how long a look-up takes at most, with all its requests, and how long a thread waits for
+            the look-up of another one.
         ttl_s: how long a result is used, in seconds; ``None``: for ever. If a look-up after it fails for
             a temporary reason, the result is used for another 30 seconds.
     """
@@ -103,7 +104,8 @@ class TopicLookUps(Generic[Found]):
 
     def _look_up_for_all(self, topic: str, mine: _LookUp) -> Found:
         try:
-            found = self._find(topic)
+            with deadlines.within(self._max_block_ms / 1000):
+                found = self._find(topic)
             ends_at = 0.0 if self._ttl_s is None else time.monotonic() + self._ttl_s
             with self._lock:
                 self._found.pop(topic, None)

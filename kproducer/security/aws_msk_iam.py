@@ -150,7 +150,10 @@ class _SignedTokens:
             # The text of an external process may have anything in it.
             if getattr(error, "kwargs", {}).get("provider") != "custom-process":
                 what += f": {shown_text(str(error))}"
-            raise AuthenticationError(f"the AWS credentials are not available: {what}") from error
+            credentials = None
+        if credentials is None:
+            # Without a cause: botocore's functions have the credentials in their variables.
+            raise AuthenticationError(f"the AWS credentials are not available: {what}")
         provider = CredentialProvider()
         provider.load = lambda: credentials
         token, expiry_ms = generate_auth_token_from_credentials_provider(self._region, provider)

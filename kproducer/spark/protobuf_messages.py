@@ -25,6 +25,7 @@ from kproducer.columnar.protobuf import ProtobufRoot
 from kproducer.errors import SerializationError
 from kproducer.schema_registry import Schema, SchemaRegistryClient
 from kproducer.schema_registry.protobuf import SETTINGS
+from kproducer.schema_registry.references import referenced_schemas
 from kproducer.schema_registry.registry_serializer import Registration, SchemaLookUp, checked_conf
 from kproducer.schema_registry.topic_look_ups import TopicLookUps
 
@@ -116,7 +117,8 @@ class _RegisteredSchemas:
         files: dict[str, FileDescriptorProto] = {}
         root = _parsed(schema, "")
         files[root.name] = root
-        self._add_references(schema, files)
+        for reference, found in referenced_schemas(schema, self._registry, self.fmt):
+            files.setdefault(reference.name, _parsed(found, reference.name))
         name = self._name
         if not name:
             names = [each.name for each in root.message_type]
@@ -127,15 +129,6 @@ class _RegisteredSchemas:
                 )
             name = f"{root.package}.{names[0]}" if root.package else names[0]
         return _message(files, name, "the registered file")
-
-    def _add_references(self, schema: Schema, files: dict[str, FileDescriptorProto]) -> None:
-        for reference in schema.references:
-            if reference.name not in files:
-                found = self._registry.get_version(
-                    reference.subject, reference.version, deleted=True, fmt=self.fmt
-                ).schema
-                files[reference.name] = _parsed(found, reference.name)
-                self._add_references(found, files)
 
 
 def _parsed(schema: Schema, name: str) -> FileDescriptorProto:
@@ -183,7 +176,7 @@ def _message(files: Mapping[str, FileDescriptorProto], full_name: str, source: s
     try:
         for name in files:
             add(name)
-    except TypeError as error:
+    except (TypeError, RecursionError) as error:  # the latter: imports within imports
         raise SerializationError(f"{source} is not valid: {error}") from error
     try:
         return pool.FindMessageTypeByName(full_name)

@@ -34,7 +34,7 @@ for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
 """
 #: Packages that the demo needs besides the producer: a broker and independent reader, what Avro and its
 #: registry need, Arrow tables, and a console.
-DEMO_NEEDS = ("confluent-kafka", "fastavro", "httpx", "pyarrow", "rich")
+DEMO_NEEDS = ("confluent-kafka", "fastavro", "httpcore", "pyarrow", "rich")
 
 
 class WheelError(Exception):

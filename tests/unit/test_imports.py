@@ -24,7 +24,7 @@ with KafkaProducer("localhost:1"):
     "unneeded",
     [
         "attr",
-        "httpx",
+        "httpcore",
         "json",
         "kproducer.client.authentication",
         "kproducer.config.properties_file",

@@ -101,7 +101,7 @@ def test_formats_that_arrow_does_not_have(text: str) -> None:
 def test_importing_formats_needs_none_of_their_packages() -> None:
     program = (
         "import sys\n"
-        "for name in ('fastavro', 'httpx', 'google.protobuf', 'jsonschema_rs', 'pyarrow'):\n"
+        "for name in ('fastavro', 'httpcore', 'google.protobuf', 'jsonschema_rs', 'pyarrow'):\n"
         "    sys.modules[name] = None\n"
         "from kproducer.columnar import Json\n"
         "Json(['a', 'b'], nulls='omit')\n"
@@ -172,6 +172,27 @@ def test_schemas_that_cannot_be_followed_say_nothing(contents: Any) -> None:
     assert constraints.narrowed("object", ["a"]).of_member("a").alternatives
     assert constraints.narrowed("array").of_elements().alternatives
     assert not constraints.exclude_null
+
+
+@pytest.mark.parametrize("combination", ["allOf", "anyOf"])
+def test_references_that_lead_to_the_same_schemas_again_are_limited(monkeypatch, combination: str) -> None:
+    followed = []
+    referred = Constraints._referred
+
+    def counted(self: Constraints, document: str, reference: Any) -> Any:
+        followed.append(reference)
+        assert len(followed) <= 100_000
+        return referred(self, document, reference)
+
+    monkeypatch.setattr(Constraints, "_referred", counted)
+    schema = {combination: [{"$ref": "#"}] * 300}
+    constraints = Constraints.of({**schema, "properties": {"a": schema}}, {})
+    assert constraints.of_member("a").alternatives
+
+
+def test_an_index_that_is_too_long_for_a_number() -> None:
+    contents = {"$ref": f"#/anyOf/{'9' * 5000}", "anyOf": [{}]}
+    assert Constraints.of(contents, {}).alternatives == ((),)
 
 
 def test_properties_that_are_missing_or_not_allowed() -> None:

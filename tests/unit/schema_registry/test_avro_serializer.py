@@ -27,6 +27,7 @@ from kproducer.schema_registry import (
     SchemaRegistryError,
     SerializationContext,
     header_schema_id_serializer,
+    prefix_schema_id_serializer,
     record_subject_name_strategy,
 )
 
@@ -224,10 +225,32 @@ def test_the_guid_goes_into_a_header(client, confluent_client):
     assert read(confluent_client, data, headers, "key") == VALUE
 
 
-def test_a_guid_without_headers_is_an_error(client):
+def test_the_headers_of_a_context_may_be_a_dictionary(client, confluent_client):
+    seen = []
+    for frame in (header_schema_id_serializer, prefix_schema_id_serializer):
+        headers: dict[str, bytes | None] = {"mine": b"x"}
+        serializer = AvroSerializer(
+            client,
+            json.dumps(USER),
+            lambda value, ctx: seen.append(ctx.headers) or value,
+            conf={"schema.id.serializer": frame},
+        )
+        data = serializer(VALUE, SerializationContext("events", "value", headers))
+        assert seen.pop() is headers
+        assert list(headers) == ["mine", "__value_schema_id"][: 1 + (frame is header_schema_id_serializer)]
+        assert read(confluent_client, data, headers) == VALUE
+
+
+@pytest.mark.parametrize("headers", [None, (), "x"])
+def test_a_guid_without_headers_is_an_error(client, headers):
     serializer = AvroSerializer(client, SIMPLE, conf={"schema.id.serializer": header_schema_id_serializer})
-    with pytest.raises(SerializationError, match="no list of headers"):
-        serializer({"id": 1}, IN_VALUE)
+    with pytest.raises(SerializationError, match=r"headers of the SerializationContext are .*; expected"):
+        serializer({"id": 1}, SerializationContext("events", "value", headers))
+
+
+def test_a_field_that_has_no_schema_is_an_error(client):
+    with pytest.raises(SerializationError, match="has the field 'none'; expected 'key' or 'value'"):
+        AvroSerializer(client, SIMPLE)({"id": 1}, SerializationContext("events", "none"))
 
 
 def test_a_registry_without_guids_is_an_error(client, registry, monkeypatch):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import socket
 import ssl
+import sys
 import threading
 import traceback
 from pathlib import Path
@@ -18,6 +21,8 @@ from kproducer.schema_registry import Schema, SchemaRegistryClient, SchemaRegist
 from kproducer.schema_registry.client_settings import ClientSettings
 from kproducer.schema_registry.connection import RegistryConnection
 from kproducer.testing.schema_registry import FakeSchemaRegistry
+from tests.support.proxies import LoopbackProxy
+from tests.support.raw_http import RawHttpServer, read_request
 
 STRING = Schema('"string"')
 FAST = {"retries.wait.ms": 1, "retries.max.wait.ms": 1}
@@ -307,6 +312,88 @@ def test_a_proxy_that_is_not_a_url(proxy):
     assert SECRET not in shown(refused.value)
 
 
+@pytest.mark.parametrize("proxy", [f"ftp://user:{SECRET}@a", f"user:{SECRET}@"])
+def test_a_proxy_of_the_environment_that_is_not_a_url(monkeypatch, proxy):
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(ConfigError) as refused:
+        SchemaRegistryClient({"url": "http://registry.example.com"})
+    assert "the environment variable http_proxy or all_proxy: expected a URL such as" in str(refused.value)
+    assert SECRET not in shown(refused.value)
+
+
+def test_the_proxies_of_the_environment(registry, monkeypatch):
+    monkeypatch.setenv("http_proxy", registry.url.removeprefix("http://"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    for url in ("http://registry.example.com", registry.url):
+        with SchemaRegistryClient({"url": url, **FAST}) as client:
+            assert client.get_subjects() == []
+    assert registry.requests == ["GET http://registry.example.com/subjects", "GET /subjects"]
+
+
+def test_a_socks_proxy_needs_a_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    with pytest.raises(ConfigError, match=r"socksio: pip install 'kproducer\[proxy\]'"):
+        SchemaRegistryClient({"url": "http://a", "proxy": "socks5://127.0.0.1:1"})
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+def test_a_registry_with_tls_behind_a_proxy(authority, scheme):
+    ca, folder = authority
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    ca.issue_cert("registry.example.com").configure_cert(context)
+    with (
+        LoopbackProxy(
+            scheme, names={"registry.example.com": "127.0.0.1"}, credentials=("user", SECRET)
+        ) as proxy,
+        FakeSchemaRegistry(ssl_context=context) as registry,
+    ):
+        conf = {
+            "url": registry.url.replace("127.0.0.1", "registry.example.com"),
+            "proxy": proxy.url("user", SECRET),
+            "ssl.ca.location": str(folder / "ca.pem"),
+            **FAST,
+        }
+        with SchemaRegistryClient(conf) as client:
+            assert (
+                client.register_schema("a", Schema('"string"', "AVRO", metadata={"x": "y" * 1_000_000})) == 1
+            )
+        assert len(proxy.targets) == 1
+
+
+def test_a_registry_with_tls_behind_a_proxy_with_tls(authority, monkeypatch):
+    ca, folder = authority
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    ca.issue_cert("127.0.0.1").configure_cert(context)
+
+    def tunnel(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as inner:
+            host, _, port = read_request(inner).split()[1].rpartition(b":")
+            with socket.create_connection((host, int(port))) as outer:
+                inner.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                inner.settimeout(0.01)
+                outer.settimeout(0.01)
+                while not proxy.stopping.is_set():
+                    for source, sink in ((inner, outer), (outer, inner)):
+                        with contextlib.suppress(TimeoutError):
+                            sink.sendall(source.recv(1 << 16))
+
+    with RawHttpServer(tunnel) as proxy, FakeSchemaRegistry(ssl_context=context) as registry:
+        conf = {"url": registry.url, "proxy": proxy.url.replace("http:", "https:"), **FAST}
+        with SchemaRegistryClient(conf) as client:
+            assert client.register_schema("a", STRING) == 1
+            assert client.get_subjects() == ["a"]
+
+
+def test_names_outside_of_ascii(registry):
+    url = registry.url.replace("127.0.0.1", "b\N{LATIN SMALL LETTER U WITH DIAERESIS}cher.example")
+    conf = {"url": f"{url}/\N{LATIN SMALL LETTER U WITH DIAERESIS} a", "proxy": registry.url, **FAST}
+    with SchemaRegistryClient(conf) as client, pytest.raises(SchemaRegistryError, match="HTTP status 404"):
+        client.get_subjects()
+    assert registry.requests[0].startswith("GET http://xn--bcher-kva.example:")
+    assert registry.requests[0].endswith("/%C3%BC%20a/subjects")
+
+
 def test_the_proxy_is_used(registry):
     address = registry.url.removeprefix("http://")
     conf = {"url": "http://registry.example.com", "proxy": f"http://user:{SECRET}@{address}", **FAST}
@@ -368,6 +455,8 @@ def test_tls_with_client_certificates(authority):
         ),
         ({"url": "http://a", "bearer.auth.client.secret": SECRET}, r"source=CUSTOM and bearer\.auth\.custom"),
         ({"url": f"http://u:{SECRET}@:8081"}, "url: number 1 is not a URL"),
+        ({"url": f"http://u:{SECRET}@a b"}, "url: number 1 is not a URL"),
+        ({"url": f"http://u:{SECRET}@a..b"}, "url: number 1 is not a URL"),
         ({"url": f"http://a,http://u:{SECRET}@b:port"}, "url: number 2 is not a URL"),
         ({"url": "http://a", "ssl.ca.locations": "x"}, r"did you mean 'ssl\.ca\.location'"),
         ({"url": "http://a", "basic.auth.user.info": SECRET}, "expected user:password"),
@@ -438,7 +527,7 @@ def test_a_forked_child_uses_connections_of_its_own(client, registry):
     release = threading.Event()
 
     def hold_the_locks() -> None:
-        with client._connection._lock, client._cache._lock:
+        with client._connection._http._lock, client._cache._lock:
             held.set()
             release.wait(60)
 

@@ -13,7 +13,7 @@ from kproducer.schema_registry import AvroSerializer, JSONSerializer, ProtobufSe
 @pytest.mark.parametrize(
     ("package", "extra", "create"),
     [
-        ("httpx", "avro", lambda client: SchemaRegistryClient({"url": "http://localhost:1"})),
+        ("httpcore", "avro", lambda client: SchemaRegistryClient({"url": "http://localhost:1"})),
         ("fastavro", "avro", lambda client: AvroSerializer(client, '"string"')),
         ("jsonschema_rs", "json", lambda client: JSONSerializer("{}", client)),
         ("google.protobuf", "protobuf", lambda client: ProtobufSerializer(object, client)),

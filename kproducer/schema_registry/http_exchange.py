@@ -1,0 +1,210 @@
+"""HttpConnections: one HTTP exchange with a registry, or with its proxy, within the deadline of the call.
+
+Redirections are not followed, because they would pass on the credentials.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import attrs
+
+from kproducer.errors import ConfigError, SchemaRegistryError
+from kproducer.schema_registry import deadlines
+from kproducer.schema_registry.client_settings import ClientSettings, checked_proxy
+
+#: A registry keeps a schema in one record of Kafka, of at most 1 MiB unless the brokers are configured
+#: otherwise; the list of 80,000 subjects is as long as this. JSON takes up to 25 times its length in memory.
+LONGEST_ANSWER_BYTES = 8 << 20
+_KEEP_ALIVE_S = 5.0
+_SOCKS = ("socks5", "socks5h")
+
+
+@attrs.frozen
+class HttpAnswer:
+    """A response.
+
+    Attributes:
+        status: of HTTP.
+        body: empty if there is a mistake.
+        mistake: why the body was not read; empty: it was.
+    """
+
+    status: int
+    body: bytes = attrs.field(repr=False)
+    mistake: str = ""
+
+
+class HttpConnections:
+    """The connections of one client. Thread-safe; usable in a forked child.
+
+    Args:
+        settings: with URLs, TLS and proxy.
+
+    Raises:
+        ConfigError: httpcore is not installed, or socksio for a SOCKS proxy; or the environment has a proxy
+            that is not a URL.
+    """
+
+    #: Set even if the constructor raises.
+    _pools: Mapping[str, Any] = {}
+
+    def __init__(self, settings: ClientSettings) -> None:
+        try:
+            import httpcore
+        except ImportError as error:
+            raise ConfigError(
+                "a schema registry client needs the package httpcore; install one of the extras, for "
+                "example: pip install 'kproducer[avro]'"
+            ) from error
+        # Fixed after construction.
+        self.httpcore: Any = httpcore
+        self._settings = settings
+        self._proxies = {url: settings.proxy or _proxy_of_environment(url) for url in settings.urls}
+        if any(proxy is not None and urlsplit(proxy).scheme in _SOCKS for proxy in self._proxies.values()):
+            try:
+                import socksio  # noqa: F401
+            except ImportError:
+                raise ConfigError(
+                    "proxy: a SOCKS proxy needs the package socksio: pip install 'kproducer[proxy]'"
+                ) from None
+        # Guarded by _lock, which is never held during a request, and which a signal handler may take again.
+        # Replaced, never changed; by base URL.
+        self._lock = threading.RLock()
+        self._pools = {}
+        self._pid = 0
+        self._is_closed = False
+
+    @property
+    def proxy_secrets(self) -> list[str]:
+        """What no error may show of the proxies' URLs."""
+        found = []
+        for proxy in filter(None, self._proxies.values()):
+            user, password = _credentials(proxy)
+            found += secrets_of(user, password)
+        return found
+
+    def exchange(
+        self, method: str, url: str, target: str, headers: Mapping[str, str], content: bytes | None
+    ) -> HttpAnswer:
+        """Send a request, and read the response. Blocks for ``timeout``, or until the call's deadline.
+
+        Args:
+            method: of HTTP.
+            url: base URL, one of the settings'.
+            target: what follows it, with the query.
+            headers: fields.
+            content: body; ``None``: none.
+
+        Raises:
+            SchemaRegistryError: the client is closed.
+            Exception: one of httpcore. The variables of its traceback have the credentials.
+        """
+        # A compressed answer could be a thousand times longer than what the network shows.
+        fields = {**headers, "Accept-Encoding": "identity"}
+        with (
+            # For the whole exchange: a server that sends byte by byte must not use up the next URL's time.
+            deadlines.within(self._settings.request_timeout_s),
+            self._pool(url).stream(method, f"{url}/{target}", headers=fields, content=content) as response,
+        ):
+            received = {name.lower(): value.lower() for name, value in response.headers}
+            if received.get(b"content-encoding", b"identity") != b"identity":
+                return HttpAnswer(response.status, b"", "the response is compressed, which was not asked for")
+            body = bytearray()
+            for part in response.iter_stream():
+                body += part
+                if len(body) > LONGEST_ANSWER_BYTES:
+                    mistake = f"the response is longer than {LONGEST_ANSWER_BYTES} bytes"
+                    return HttpAnswer(response.status, b"", mistake)
+            return HttpAnswer(response.status, bytes(body))
+
+    def close(self) -> None:
+        """Close the connections. There are no new ones. Idempotent."""
+        with self._lock:
+            self._is_closed = True
+            pools, pid, self._pools = self._pools, self._pid, {}
+        if pid == os.getpid():
+            for pool in pools.values():
+                pool.close()
+
+    def __del__(self) -> None:
+        # A client need not be closed. In a forked child the sockets are the parent's.
+        if self._pools and self._pid == os.getpid():
+            for pool in self._pools.values():
+                pool.close()
+
+    def after_fork_in_child(self) -> None:
+        """Sockets and locks belong to the parent: use new ones. Must not lock."""
+        self._lock = threading.RLock()
+
+    def _pool(self, url: str) -> Any:
+        with self._lock:
+            if self._is_closed:
+                raise SchemaRegistryError(f"{url}: the SchemaRegistryClient was closed", url=url)
+            if self._pid != os.getpid():
+                self._pools, self._pid = {}, os.getpid()
+            if url not in self._pools:
+                self._pools = {**self._pools, url: self._new_pool(self._proxies[url])}
+            return self._pools[url]
+
+    def _new_pool(self, proxy: str | None) -> Any:
+        from kproducer.schema_registry.bounded_network import BoundedBackend
+
+        context = self._settings.ssl_context
+        arguments: dict[str, Any] = {
+            "ssl_context": context,
+            "max_connections": None,
+            "keepalive_expiry": _KEEP_ALIVE_S,
+            "network_backend": BoundedBackend(),
+        }
+        if proxy is None:
+            return self.httpcore.ConnectionPool(**arguments)
+        parts = urlsplit(proxy)
+        user, password = (text.encode() for text in _credentials(proxy))
+        port = parts.port or (443 if parts.scheme == "https" else 1080 if parts.scheme in _SOCKS else 80)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        arguments["proxy_url"] = f"{parts.scheme}://{host}:{port}"
+        arguments["proxy_auth"] = (user, password) if user or password else None
+        if parts.scheme in _SOCKS:
+            return self.httpcore.SOCKSProxy(**arguments)
+        if parts.scheme == "https":
+            arguments["proxy_ssl_context"] = ssl.create_default_context()
+        return self.httpcore.HTTPProxy(**arguments)
+
+
+def basic_credentials(user: str, password: str) -> str:
+    """User and password as HTTP's scheme Basic sends them."""
+    return base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def secrets_of(user: str, password: str) -> list[str]:
+    """The forms in which a server may repeat a password, the longest first."""
+    if not password:
+        return []
+    forms = {password, quote(password, safe=""), f"{user}:{password}", basic_credentials(user, password)}
+    return sorted(forms, key=len, reverse=True)
+
+
+def _credentials(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return unquote(parts.username or ""), unquote(parts.password or "")
+
+
+def _proxy_of_environment(url: str) -> str | None:
+    """The proxy that the environment says for a URL (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``)."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.netloc):
+        return None
+    proxies = getproxies()
+    found = proxies.get(parts.scheme) or proxies.get("all")
+    if not found:
+        return None
+    name = f"the environment variable {parts.scheme}_proxy or all_proxy"
+    return checked_proxy(name, found if "://" in found else f"http://{found}")
