@@ -202,7 +202,11 @@ class RegistryConnection:
         except self._request_error as error:
             # A certificate that is not accepted will not be accepted later.
             is_refused_tls = _has_cause(error, ssl.SSLCertVerificationError)
-            advice = "ssl.ca.location" if is_refused_tls else "the url, the network and the registry"
+            advice = "the url, the network and the registry"
+            if is_refused_tls:
+                advice = "ssl.ca.location"
+            elif self._settings.proxy is not None:
+                advice = "the proxy, the url, the network and the registry"
             raise SchemaRegistryError(
                 f"the schema registry is not reachable: {where}: {type(error).__name__}: "
                 f"{printable(str(error))[:_LONGEST_TEXT]}; check {advice}",

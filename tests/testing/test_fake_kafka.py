@@ -25,6 +25,7 @@ from kproducer import (
     OffsetAndMetadata,
     Outcome,
     ResultTimeoutError,
+    SslAuthenticationError,
     TopicPartition,
 )
 from kproducer.errors.broker_errors import (
@@ -464,6 +465,11 @@ def test_tls(tmp_path: Path) -> None:
     context.load_cert_chain(*authority.issue().write(tmp_path, "broker"))
     with FakeKafka(ssl_context=context) as kafka:
         send(kafka, b"placed", security_protocol="SSL", ssl_cafile=authority.write(tmp_path))
+        # Clients that are refused are not failures of the cluster, which ``close`` would raise.
+        assert "security_protocol" in str(error_of_send(kafka, max_block_ms=500))
+        other = Authority().write(tmp_path, "other.pem")
+        error = error_of_send(kafka, security_protocol="SSL", ssl_cafile=other)
+        assert isinstance(error, SslAuthenticationError)
         kafka.topic("orders").assert_written([b"placed"])
 
 

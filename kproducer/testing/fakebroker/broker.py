@@ -138,7 +138,10 @@ class FakeBroker:
         if self.cluster.tls is None:
             reader, writer = await asyncio.open_connection(sock=accepted)
         else:
-            reader, writer = await self._open_tls(accepted, self.cluster.tls)
+            try:
+                reader, writer = await self._open_tls(accepted, self.cluster.tls)
+            except OSError:  # ssl.SSLError is one: the client does not speak TLS, or refused the certificate
+                return
         if not self.up:
             writer.transport.abort()
             return
