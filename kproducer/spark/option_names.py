@@ -92,7 +92,7 @@ def explained(
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, AuthenticationError):
         cause = cause.__cause__
-    if cause is None or text != own_text:
+    if cause is None or (text != own_text and "the credentials" not in text):
         return text
     prefix = "ssl." if isinstance(cause, SslAuthenticationError) else "sasl."
     given = [f"'{KAFKA_PREFIX}{name}'" for name, _ in settings if name.startswith(prefix)]

@@ -166,14 +166,14 @@ def _check_micro_batch(messages: list[WriterCommitMessage | None], batch_id: int
     """
     if any(message is not None for message in messages):
         return
-    text = (
-        f"{_subject(batch_id)}: no task has called this sink. If the query has trigger(continuous=...), its "
-        "rows are not written, because Spark's continuous processing passes none to a sink in Python: use "
-        "micro-batches, for example trigger(processingTime='1 second')"
+    explanation = (
+        "If the query has trigger(continuous=...), its rows are not written, because Spark's continuous "
+        "processing passes none to a sink in Python: use micro-batches, for example "
+        "trigger(processingTime='1 second')"
     )
     if len(messages) > 1:
-        raise SparkWriteError(text)
-    logger.warning("%s", text)
+        raise SparkWriteError(f"{_subject(batch_id)}: no task has called this sink. {explanation}")
+    logger.warning("No task has called this sink for %s. %s", _subject(batch_id), explanation)
 
 
 def _subject(batch_id: int | None) -> str:

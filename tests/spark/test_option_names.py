@@ -23,6 +23,7 @@ from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.testing import FakeKafka
 from tests.support.certificates import Authority
+from tests.support.identity_provider import IdentityProvider
 from tests.support.loopback import Listener, closed_port
 from tests.support.proxies import LoopbackProxy
 
@@ -236,6 +237,12 @@ def test_a_token_endpoint_that_does_not_answer(attempt: Attempt, is_silent: bool
             f"the token endpoint {url} (kafka.sasl.oauthbearer.token.endpoint.url)",
             "has not answered" if is_silent else "cannot be reached: Connection refused",
         )
+
+
+@every_attempt
+def test_a_token_endpoint_that_refuses_the_secret(attempt: Attempt, sasl_kafka: str) -> None:
+    with IdentityProvider() as provider:
+        refusal(attempt, oauth(sasl_kafka, provider.token_url), "HTTP status 401", "'kafka.sasl.jaas.config'")
 
 
 @every_attempt
