@@ -1,9 +1,9 @@
 """PartitionQueue: the batches that wait for one partition. TopicQueues and PartitionQueues: where to find it.
 
-A queue's methods are the only code that changes which batches it holds, which of them is open, and whether
-compiled code may append. Methods that end in ``_locked`` need the queue's lock; the others take it. A queue
-is created when its partition is first used, and stays. All transitions of a queue are in this file, hence its
-length. Source: Kafka's ``RecordAccumulator.TopicInfo``.
+All changes of which batches a queue holds, which of them is open, and whether compiled code may append are in
+this file, hence its length. (Compiled code itself empties the slot while it writes without the GIL.) Methods
+that end in ``_locked`` need the queue's lock; the others take it. A queue is created when its partition is
+first used, and stays. Source: Kafka's ``RecordAccumulator.TopicInfo``.
 
 Differs from Kafka, where the delivery timeout counts from the first record of a batch and later ones fail
 early: here it counts from the last one, and a batch is not open for long.
@@ -99,6 +99,10 @@ class PartitionQueue:
         if is_full:
             self._all.changed.append(self)
         return is_full
+
+    def empty_slot_locked(self) -> None:
+        """Keep compiled code from appending, until ``fill_slot_locked``."""
+        self.slot.appender = None
 
     # -- batches in and out ----------------------------------------------------------------------------
 

@@ -206,7 +206,7 @@ class ReadyBatches:
 def _fits_locked(queue: PartitionQueue, batch: ProducerBatch, most_bytes: int) -> bool:
     """Whether the queue's first batch is small enough; if so, no compiled code appends to it any more."""
     # While the slot is empty the size does not change.
-    queue.slot.appender = None
+    queue.empty_slot_locked()
     if batch.estimated_size_bytes <= most_bytes:
         return True
     queue.fill_slot_locked()

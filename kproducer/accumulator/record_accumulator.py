@@ -332,7 +332,7 @@ class RecordAccumulator:
             return True
         if batch is not None:
             # The batch may have to grow first.
-            queue.slot.appender = None
+            queue.empty_slot_locked()
             is_refused = False
             try:
                 future = batch.try_append(*append.record)

@@ -210,7 +210,7 @@ class ApiVersionsExchange:
         return DisconnectedError(
             f"{broker} closes the connection on every version of ApiVersions (this client supports versions 0"
             f" to {self._newest}): it is starting or stopping, older than Kafka 0.10, not a Kafka broker,"
-            " or its listener expects TLS, SASL or a client certificate (ssl_certfile)"
+            " or its listener expects TLS or SASL (security_protocol), or a client certificate (ssl_certfile)"
         )
 
     def on_connection_failed(self) -> None:

@@ -288,8 +288,8 @@ class Authenticator:
         elif now_ms >= session.deadline_ms:
             raise AuthenticationError(
                 f"no credentials for {self._mechanism.name} within {self._timeout_ms} ms"
-                f" (request_timeout_ms): sasl_oauth_token_provider, the token endpoint or the KDC has not"
-                f" answered [broker {connection.broker}]"
+                f" (request_timeout_ms): {self._mechanism.waits_for(connection.node.host)}"
+                f" [broker {connection.broker}]"
             )
 
     def on_response(self, connection: NodeConnection, body: Any, now_ms: int) -> None:

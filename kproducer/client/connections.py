@@ -11,6 +11,7 @@ import logging
 import random as random_module
 from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from kproducer.client.api_versions import NodeApiVersions
 from kproducer.client.in_flight_requests import InFlightRequests
@@ -23,6 +24,10 @@ from kproducer.protocol.registry import ApiKey, api_name
 from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger, LogRepeats, error_fields
 from kproducer.types import Node
+
+# Programs without SASL do not import it.
+if TYPE_CHECKING:
+    from kproducer.security.sasl_mechanisms import SaslMechanism
 
 _log = GuardedLogger(__name__)
 
@@ -52,6 +57,8 @@ class Connections:
         config: backoffs and timeouts.
         begin_lookup: host name to addresses.
         random: for jitter, and for the choice among equal nodes.
+        through: the proxy in words, for messages; empty: there is none.
+        sasl: says in messages why an authentication has not begun; ``None``: there is none.
 
     Attributes:
         connecting: the connections that are not up yet, by node id.
@@ -65,6 +72,8 @@ class Connections:
         config: ProducerConfig,
         begin_lookup: BeginLookup,
         random: random_module.Random,
+        through: str = "",
+        sasl: SaslMechanism | None = None,
     ) -> None:
         # fixed after construction
         self._selector = selector
@@ -79,6 +88,8 @@ class Connections:
         )
         self._begin_lookup = begin_lookup
         self._random = random
+        self._through = through
+        self._sasl = sasl
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
         self._by_id: dict[str, NodeConnection] = {}
         #: (node id as text) -> its connection, None before the first attempt. Any thread.
@@ -189,13 +200,16 @@ class Connections:
     def _waits_for(self, connection: NodeConnection) -> str | None:
         broker = connection.broker
         if connection.is_resolving:
-            return f"the name service has not answered for the host name of {broker} yet"
+            return f"the name service has not answered for the host name of {broker}{self._through} yet"
         if connection.state is ConnectionState.CONNECTING:
-            return f"still connecting to {broker} (socket_connection_setup_timeout_ms)"
+            return f"still connecting to {broker}{self._through} (socket_connection_setup_timeout_ms)"
         limit = f"(request_timeout_ms={self._request_timeout_ms})"
         if connection.state is ConnectionState.CHECKING_API_VERSIONS:
             return f"{broker} accepted the connection and has not answered ApiVersions yet {limit}"
         if connection.state is ConnectionState.AUTHENTICATING:
+            waits_for = "" if self._sasl is None else self._sasl.waits_for(connection.node.host)
+            if waits_for:
+                return f"the authentication with {broker} has no credentials yet: {waits_for}"
             return f"the authentication with {broker} has not ended yet {limit}"
         unanswered = self._in_flight.count_of(connection.id)
         return f"{broker} has not answered {unanswered} request(s) yet {limit}" if unanswered else None

@@ -133,6 +133,8 @@ class NetworkClient:
             config,
             begin_lookup if begin_lookup is not None else self._resolver.begin,
             random,
+            self._through,
+            sasl,
         )
         self._authenticator: Authenticator | None = None
         if sasl is not None:

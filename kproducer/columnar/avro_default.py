@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kproducer.kernel.pure.varint import encode_varlong
+from kproducer.kernel.varint import encode_varlong
 
 #: From a schema to the one that its name refers to.
 Resolve = Callable[[Any], Any]

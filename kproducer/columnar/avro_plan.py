@@ -47,7 +47,7 @@ from kproducer.columnar.chosen_columns import (
 )
 from kproducer.errors import InvalidArgumentError
 from kproducer.kernel.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, PlanNode
-from kproducer.kernel.pure.varint import encode_varlong
+from kproducer.kernel.varint import encode_varlong
 
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64

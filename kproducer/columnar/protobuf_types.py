@@ -42,7 +42,7 @@ from typing import Any, Final, NamedTuple
 
 from kproducer.columnar.chosen_columns import BINARY, INTEGERS, TEXT, type_name
 from kproducer.kernel.encoder_plan import ArrowField, PlanNode, ProtobufOperation
-from kproducer.kernel.pure.varint import encode_unsigned
+from kproducer.kernel.varint import encode_unsigned
 
 #: Wire types.
 VARINT: Final = 0

@@ -1,1 +1,1 @@
-"""The settings of a producer: their table, their types, and what to suggest for a misspelt one."""
+"""The settings of a producer: their table, their types, and the properties files that have them."""

@@ -21,7 +21,7 @@ _READ_SIZE_BYTES = 4096
 
 
 class Proxy:
-    """A proxy. Immutable; any thread. ``str`` is its URL without user name and password.
+    """A proxy. Immutable; any thread. ``str`` is its URL without user name and password, and its setting.
 
     Args:
         url: where it is, and the credentials.
@@ -44,7 +44,7 @@ class Proxy:
         self._new_handshake = handshake
 
     def __str__(self) -> str:
-        return str(self._url)
+        return f"{self._url} (proxy_url)"
 
     def resolve(self, host: str, port: int) -> list[ResolvedAddress]:
         """The proxy's addresses, each with what it is asked to connect to: the host, or one of its addresses.

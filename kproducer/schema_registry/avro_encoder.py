@@ -15,7 +15,7 @@ from typing import Any
 
 from kproducer.errors import SerializationError
 from kproducer.kernel.avro_records import AvroRecordEncoder, ValueChild, ValueNode, ValueOperation
-from kproducer.kernel.pure.varint import encode_varlong
+from kproducer.kernel.varint import encode_varlong
 
 #: From a value to bytes.
 Encoder = Callable[[Any], bytes]

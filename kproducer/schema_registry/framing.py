@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Sequence
 
 from kproducer.errors import SerializationError
-from kproducer.kernel.pure.varint import encode_varint
+from kproducer.kernel.varint import encode_varint
 from kproducer.schema_registry.schemas import RegisteredSchema
 
 _MAGIC_ID = 0

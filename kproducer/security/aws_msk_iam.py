@@ -71,7 +71,8 @@ def aws_msk_iam_mechanism(
             " pip install 'kproducer[msk]'"
         ) from None
     provider = _SignedTokens(_region(region, bootstrap_servers), options)
-    return OAuthBearerMechanism(TokenSource(provider), identity="AWS_MSK_IAM credentials")
+    tokens = TokenSource(provider, unanswered="AWS has not answered the request for credentials")
+    return OAuthBearerMechanism(tokens, identity="AWS_MSK_IAM credentials")
 
 
 def _check_options(options: Mapping[str, str]) -> None:

@@ -170,6 +170,12 @@ class GssapiMechanism(SaslMechanism):
             raise NetworkError(f"no Kerberos ticket can be requested: {error}") from None
         return None
 
+    def waits_for(self, host: str) -> str:
+        """The KDC, while the first message to ``host`` is being made."""
+        with self._lock:
+            is_beginning = host in self._begun and self._begun[host] is None
+        return "the KDC has not answered" if is_beginning else ""
+
     def attach(self, wakeup: Callable[[], object]) -> None:
         """Have ``wakeup`` called when ``begin`` has a result."""
         self._wakeup = wakeup

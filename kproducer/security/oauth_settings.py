@@ -73,7 +73,12 @@ def oauth_bearer_mechanism(config: ProducerConfig, options: Mapping[str, str]) -
         retry_ms=config.sasl_login_retry_backoff_ms,
         retry_max_ms=config.sasl_login_retry_backoff_max_ms,
     )
-    return OAuthBearerMechanism(TokenSource(_provider(config, options), schedule=schedule), extensions)
+    provider = _provider(config, options)
+    where = "sasl_oauth_token_provider"
+    if isinstance(provider, (TokenEndpoint, TokenFile)):
+        where = provider.where
+    tokens = TokenSource(provider, schedule=schedule, unanswered=f"{where} has not answered")
+    return OAuthBearerMechanism(tokens, extensions)
 
 
 def _provider(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[], Any]:

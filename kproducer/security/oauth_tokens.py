@@ -88,6 +88,7 @@ class TokenSource:
         provider: returns an ``OAuthToken``, or what ``sasl_oauth_token_provider`` may: (token, expiry),
             (token, expiry, extensions), or an awaitable of that. Called on this object's thread.
         schedule: when to request tokens.
+        unanswered: what ``waits_for`` returns while the first request has neither failed nor succeeded.
         wakeup: called on that thread when ``current`` would return something else than before.
         wall_s: seconds since 1970.
     """
@@ -96,10 +97,12 @@ class TokenSource:
     wakeup: Callable[[], object] = lambda: None
     _wall_s: Callable[[], float] = time.time
     _schedule: RefreshSchedule = attrs.field(factory=RefreshSchedule)
+    _unanswered: str = "sasl_oauth_token_provider has not answered"
     _changed: threading.Condition = attrs.field(init=False, factory=threading.Condition)
     # Guarded by _changed.
     _token: OAuthToken | None = attrs.field(init=False, default=None)
     _failure: AuthenticationError | None = attrs.field(init=False, default=None)
+    _last_failed_attempt: str = attrs.field(init=False, default="")
     _thread: threading.Thread | None = attrs.field(init=False, default=None)
     _closed: bool = attrs.field(init=False, default=False)
 
@@ -126,6 +129,13 @@ class TokenSource:
                 raise self._failure.copy()
             return None
 
+    def waits_for(self) -> str:
+        """Why there is no token, in words; empty: there is one. Any thread."""
+        with self._changed:
+            if self._token is not None and self._wall_s() < self._token.expires_at:
+                return ""
+            return str(self._failure or self._last_failed_attempt or self._unanswered)
+
     def close(self) -> None:
         """End the thread, without waiting for a provider that is running. Idempotent."""
         with self._changed:
@@ -141,7 +151,7 @@ class TokenSource:
                 lifetime_s = result.expires_at - now_s
                 wait_s = max(self._schedule.refresh_after_s(lifetime_s), _LEAST_WAIT_S)
                 with self._changed:
-                    self._token, self._failure = result, None
+                    self._token, self._failure, self._last_failed_attempt = result, None, ""
             else:
                 wait_s = min(_LEAST_WAIT_S * 2 ** min(failures, 10), _LONGEST_WAIT_S)
                 failures += 1
@@ -163,8 +173,11 @@ class TokenSource:
             except RetriableTokenError as error:
                 wait_s = backoff.backoff_ms(attempts) / 1000
                 attempts += 1
+                text = f"{error} (attempts: {attempts})"
                 if self._wall_s() + wait_s > end_s:
-                    return AuthenticationError(f"{error} (attempts: {attempts})")
+                    return AuthenticationError(text)
+                with self._changed:
+                    self._last_failed_attempt = text
                 _log.debug("The request for an OAuth token is repeated in %.3f s: %s", wait_s, error)
             except BaseException as error:  # asyncio.CancelledError, too: only ``close`` ends this thread
                 # Our own error is not the cause: the frames of its traceback have the token or the secret.

@@ -54,6 +54,10 @@ class SaslMechanism(Protocol):
         Raises AuthenticationError if they could not be had, NetworkError if they cannot be asked for now.
         """
 
+    def waits_for(self, host: str) -> str:
+        """What ``begin`` waits for, in words; empty: for nothing. Any thread. Here: it never waits."""
+        return ""
+
     def attach(self, wakeup: Callable[[], object]) -> None:
         """Have ``wakeup`` called, on any thread, when credentials become available. Here: they always are."""
         return None
@@ -125,6 +129,10 @@ class OAuthBearerMechanism:
         if token is None:
             return None
         return _OAuthBearerConversation(_first_message(token, {**self.extensions, **token.extensions}))
+
+    def waits_for(self, host: str = "") -> str:
+        """As ``TokenSource.waits_for``."""
+        return self._tokens.waits_for()
 
     def attach(self, wakeup: Callable[[], object]) -> None:
         """Have ``wakeup`` called when there is a new token, or none to be had."""

@@ -140,8 +140,9 @@ class TokenEndpoint:
     _read_timeout_ms: int
 
     @property
-    def _where(self) -> str:
-        return f"the token endpoint {shown_text(shown_url(self._url))}"
+    def where(self) -> str:
+        """The endpoint in words, with the setting that names it."""
+        return f"the token endpoint {shown_text(shown_url(self._url))} (sasl_oauthbearer_token_endpoint_url)"
 
     def __call__(self) -> OAuthToken:
         """Request a token.
@@ -155,20 +156,20 @@ class TokenEndpoint:
         answer = _json_object(body)
         if status not in (200, 201):
             refusal = _refusal(answer, content_type, request.secrets)
-            text = f"{self._where} answered with HTTP status {status}: {refusal}"
+            text = f"{self.where} answered with HTTP status {status}: {refusal}"
             if status >= 500 or status in (_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS):
                 raise RetriableTokenError(text)
             raise AuthenticationError(f"{text}; check its URL and the credentials")
         if answer is None:
             raise AuthenticationError(
-                f"{self._where} answered with {content_type}, {len(body)} bytes, instead of a JSON object;"
+                f"{self.where} answered with {content_type}, {len(body)} bytes, instead of a JSON object;"
                 " check its URL"
             )
         for name in ("access_token", "id_token"):
             token = answer.get(name)
             if isinstance(token, str) and token.strip():
-                return _token(token.strip(), answer.get("expires_in"), self._where)
-        raise AuthenticationError(f"the answer of {self._where} has no access_token")
+                return _token(token.strip(), answer.get("expires_in"), self.where)
+        raise AuthenticationError(f"the answer of {self.where} has no access_token")
 
     def _post(self, request: TokenRequest) -> tuple[int, str, bytes]:
         headers = {"Accept": "application/json", "Cache-Control": "no-cache"}
@@ -195,7 +196,7 @@ class TokenEndpoint:
                 cause = error
             if watch.is_late:
                 cause = TimeoutError()
-        text = f"{self._where} cannot be reached: {_in_words(cause)}"
+        text = f"{self.where} cannot be reached: {_in_words(cause)}"
         if isinstance(cause, ssl.SSLCertVerificationError):
             raise AuthenticationError(
                 f"{text}; to trust another authority, set https_ca_location or"
@@ -316,10 +317,14 @@ class TokenFile:
 
     path: str
 
+    @property
+    def where(self) -> str:
+        """The file in words, with the setting that names it."""
+        return f"the file {self.path!r} (sasl_oauthbearer_token_endpoint_url)"
+
     def __call__(self) -> OAuthToken:
         """Read the token. Raises AuthenticationError: the file cannot be read, or has no valid token."""
-        where = f"the file {self.path!r} (sasl_oauthbearer_token_endpoint_url)"
-        return _token(read_token(self.path, where), None, where)
+        return _token(read_token(self.path, self.where), None, self.where)
 
 
 def read_token(path: str, where: str) -> str:

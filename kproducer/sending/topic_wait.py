@@ -140,7 +140,7 @@ def timeout_error(engine: ProducerEngine, topic: str, partition: int | None) -> 
     if count:
         what = f"topic {topic!r} has partitions 0 to {count - 1}, and partition {partition} did not appear"
     elif snapshot.is_bootstrap:
-        what = f"no metadata received from any broker (topic {topic!r})"
+        what = f"no metadata received from any broker of bootstrap_servers (topic {topic!r})"
     else:
         refusal = engine.metadata.topic_error(topic)
         because = f" ({refusal})" if refusal is not None else ""

@@ -18,14 +18,14 @@ from io import BufferedReader
 from kproducer_messages import MetadataRequest
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
-from kproducer.config.producer_config import ProducerConfig
-from kproducer.errors import ConfigError, KafkaError
+from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kproducer.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
 from kproducer.protocol.registry import ApiKey
 from kproducer.protocol.responses import parse_response
 from kproducer.protocol.send_builder import build_request
 from kproducer.spark.errors import SparkOptionError, SparkWriteError
-from kproducer.spark.write_options import with_option_names
+from kproducer.spark.option_names import config_mistake, explained, in_options
+from kproducer.spark.write_options import WriteOptions
 
 #: Kafka 0.11 and later; the first version that says whether topics may be created.
 _METADATA_VERSION = 4
@@ -41,6 +41,10 @@ _EXISTS = (0, 5)
 _NOT_ALLOWED = 29
 #: With INVALID_TOPIC_EXCEPTION: asking again does not help.
 _FINAL = (17, _NOT_ALLOWED)
+
+_TO_WAIT = (
+    "To wait longer, raise the option 'checkTimeoutMs'; if only executors can reach the brokers, set it to 0"
+)
 
 #: Error codes by topic, or the reason why there are none.
 _Answer = dict[str, int] | Exception
@@ -82,7 +86,7 @@ def check_cluster(servers: Sequence[str], topics: Mapping[str, str], timeout_s: 
             with suppress(queue.Empty):
                 server, answer = answers.get(timeout=min(left_s, next_server_s) if not_asked else left_s)
                 if isinstance(answer, Exception):
-                    failures[server] = str(answer) or type(answer).__name__
+                    failures[server] = in_options(str(answer)) or type(answer).__name__
                     continue
                 unusable = {topic: code for topic, code in answer.items() if code not in _EXISTS}
                 if not unusable:
@@ -96,38 +100,39 @@ def check_cluster(servers: Sequence[str], topics: Mapping[str, str], timeout_s: 
     listed = "; ".join(f"{server}: {failure}" for server, failure in failures.items())
     raise SparkWriteError(
         f"no broker of the option 'kafka.bootstrap.servers' responded to the driver within {timeout_s:g} s "
-        f"({listed}). Nothing was written. Check the addresses, and that the brokers are running. To wait "
-        "longer, raise the option 'checkTimeoutMs'; if only executors can reach the brokers, set it to 0"
+        f"({listed}). Nothing was written. Check the addresses, and that the brokers are running. {_TO_WAIT}"
     )
 
 
-def check_secured_cluster(config: ProducerConfig, topics: Mapping[str, str], timeout_s: float) -> None:
-    """``check_cluster`` for a cluster with TLS or SASL. Without topics there is no check.
+def check_secured_cluster(options: WriteOptions) -> None:
+    """``check_cluster`` for a cluster with TLS, SASL or a proxy. Without topics there is no check.
 
     Raises:
         SparkOptionError: certificates or keys cannot be read.
         SparkWriteError: no broker has responded or accepted the credentials, or a topic cannot be written to.
     """
-    if not topics:
+    if not options.topics:
         return
     # Imported here: see above.
     from kproducer.kafka_producer import KafkaProducer
 
-    config = config.evolve(
-        transactional_id="", enable_idempotence=False, max_block_ms=round(timeout_s * 1000)
+    config = options.producer_config().evolve(
+        transactional_id="", enable_idempotence=False, max_block_ms=options.check_timeout_ms
     )
     try:
         producer = KafkaProducer.from_config(config)
     except ConfigError as error:
-        raise SparkOptionError(with_option_names(str(error))) from None
+        raise SparkOptionError(config_mistake(error)) from None
     with producer:
-        for topic, option in topics.items():
+        for topic, option in options.topics.items():
             try:
                 producer.partitions_for(topic)
             except KafkaError as error:
+                reason = explained(error, options.producer_settings, {"max_block_ms": "checkTimeoutMs"})
+                remedy = f". {_TO_WAIT}" if isinstance(error, KafkaTimeoutError) else ""
                 raise SparkWriteError(
                     f"topic '{topic}' (option '{option}') cannot be written to, and nothing was written:"
-                    f" {error}"
+                    f" {reason}{remedy}"
                 ) from None
 
 
@@ -170,5 +175,6 @@ def _read(stream: BufferedReader, count: int) -> bytes:
     if len(data) < count:
         raise ConnectionError(
             "the broker closed the connection without a response; is this a TLS listener, or one with SASL?"
+            " If it is, set the option kafka.security.protocol"
         )
     return data

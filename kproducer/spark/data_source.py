@@ -112,11 +112,11 @@ class KafkaProducerDataSource(DataSource):
         if options.check_timeout_ms:
             from kproducer.spark.cluster_check import check_cluster, check_secured_cluster
 
-            config, timeout_s = options.producer_config(), options.check_timeout_ms / 1000
+            config = options.producer_config()
             if config.security_protocol == "PLAINTEXT" and not config.proxy_url:
-                check_cluster(config.bootstrap_servers, options.topics, timeout_s)
+                check_cluster(config.bootstrap_servers, options.topics, options.check_timeout_ms / 1000)
             else:
-                check_secured_cluster(config, options.topics, timeout_s)
+                check_secured_cluster(options)
         if formats:
             columns = resolve_formats(formats, columns, schema)
         return writer_class(schema, columns, options)

@@ -11,6 +11,13 @@ from collections.abc import Sequence
 from kproducer.errors import ConfigError, FencedError, KafkaError, TransactionAbortedError
 
 
+def _text(error: KafkaError) -> str:
+    # Imported here: a process that only looks up the format needs no settings.
+    from kproducer.spark.option_names import in_options
+
+    return f"{type(error).__name__}: {in_options(str(error))}"
+
+
 class SparkOptionError(ConfigError):
     """Options of the write are unknown, invalid, missing or contradict each other."""
 
@@ -99,7 +106,7 @@ class CommitFailedError(ExactlyOnceError):
             )
         return cls(
             f"{subject}: {len(failed)} of {count} tasks could not be committed; the first is "
-            f"'{name}': {type(error).__name__}: {error}. The others are committed. {remedy}{hint}"
+            f"'{name}': {_text(error)}. The others are committed. {remedy}{hint}"
         )
 
     @classmethod
@@ -107,6 +114,6 @@ class CommitFailedError(ExactlyOnceError):
         """All tasks are committed, but reading the decision back failed with ``error``."""
         return cls(
             f"{subject}: all rows are committed, but the decision could not be read back: "
-            f"{type(error).__name__}: {error}. Restart the query (or repeat the writeId): it finds the rows "
+            f"{_text(error)}. Restart the query (or repeat the writeId): it finds the rows "
             "and writes none twice"
         )

@@ -7,6 +7,7 @@ Source: the settings of Confluent's serializers for Java, whose names these opti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ FORMAT_OPTIONS = {"value": "valueFormat", "key": "keyFormat"}
 _PREFIXES = (*(f"{role}." for role in FORMAT_OPTIONS), REGISTRY_PREFIX)
 _FORMAT_OF_LOWER = {option.lower(): role for role, option in FORMAT_OPTIONS.items()}
 _CHOICE = choice("avro", "json", "protobuf")
+_AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 #: How long the latest version of a subject is used. A driver may write for weeks.
 _LATEST_TTL_S = 60
 #: Settings that cannot be options, or that only Java's client has, and what to do instead.
@@ -236,6 +238,11 @@ def _contradictions(options: FormatOptions, given: Collection[str]) -> Iterator[
         yield (
             f"option '{_name(role, 'auto_register_schemas')}' must be false: the latest version in the "
             "registry is used, and nothing is registered"
+        )
+    if options.kind == "avro" and options.record_name and not _AVRO_NAME.fullmatch(options.record_name):
+        yield (
+            f"option '{_name(role, 'record_name')}': expected letters, digits and _, with dots between the "
+            f"parts of a namespace, got {shown(options.record_name)}"
         )
     if options.descriptor_file and not options.message:
         yield f"option '{_name(role, 'message')}' is missing: the full name of a message in the file"

@@ -20,9 +20,10 @@ from kproducer.bulk.send_arrow import RowRefusedError
 from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.spark.errors import SparkOptionError, SparkWriteError
-from kproducer.spark.producer_cache import ProducerCache
+from kproducer.spark.option_names import config_mistake, explained
+from kproducer.spark.producer_cache import ProducerCache, SettingsKey
 from kproducer.spark.write_columns import WriteColumns
-from kproducer.spark.write_options import WriteOptions, with_option_names
+from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary
 
 if TYPE_CHECKING:
@@ -94,9 +95,9 @@ def write_partition(
     try:
         lease = cache.acquire(options.producer_settings, options.producer_idle_timeout_ms)
     except ConfigError as error:
-        raise SparkOptionError(with_option_names(str(error))) from None
+        raise SparkOptionError(config_mistake(error)) from None
     with lease as producer:
-        rows = TaskRowSender(producer, columns)
+        rows = TaskRowSender(producer, columns, options.producer_settings)
         rows.send(first)
         del first  # it may have megabytes, and the task may take long
         for batch in filled:
@@ -112,14 +113,20 @@ class TaskRowSender:
     batches that are not delivered yet, with the number of the task's rows in each; the producer's memory
     limits their number.
 
+    Args:
+        producer: of the task.
+        columns: of the write.
+        settings: of the producer; errors name the options that are behind them.
+
     Attributes:
         summary: rows and bytes sent so far; requests after ``deliver_all``.
     """
 
-    def __init__(self, producer: KafkaProducer, columns: WriteColumns) -> None:
+    def __init__(self, producer: KafkaProducer, columns: WriteColumns, settings: SettingsKey = ()) -> None:
         self.summary = WriteSummary()
         self._producer = producer
         self._topic = columns.topic
+        self._settings = settings
         self._sink = producer.arrow_sink(columns.topic, arrow_columns(columns))
         self._pending = self._sink.rows_by_result
         self._acknowledged = 0
@@ -140,11 +147,11 @@ class TaskRowSender:
                     f"column 'topic' is null in row {refused.row} of the task (counted from 0): "
                     "filter such rows out, or set the option 'topic'"
                 ) from refused.error
-            raise _failure(
+            raise self._failure(
                 refused.error, refused.topic, refused.partition, f" (row {refused.row} of the task, from 0)"
             ) from refused.error
         except KafkaError as error:
-            raise _failure(error, self._topic) from error
+            raise self._failure(error, self._topic) from error
         self.summary.rows += batch.num_rows
 
     def deliver_all(self) -> None:
@@ -183,24 +190,25 @@ class TaskRowSender:
             parts = owner.leaves()
             for part in parts:
                 if part.done and part.error is not None:
-                    raise _failure(part.error, *part.topic_partition) from part.error
+                    raise self._failure(part.error, *part.topic_partition) from part.error
             if all(part.done for part in parts):
                 ended.append(owner)
                 self._acknowledged += rows
         for owner in ended:
             del self._pending[owner]
 
-
-def _failure(error: BaseException, topic: str | None, partition: int = -1, row: str = "") -> SparkWriteError:
-    """The error of a task: where, why, and what is known about the record."""
-    outcome: Outcome | None = getattr(error, "outcome", None)
-    place = f"topic '{topic}'" if topic else "an unknown topic"
-    place += f", partition {partition}" if partition >= 0 else ", no partition chosen yet"
-    reason = with_option_names(f"{type(error).__name__}: {error}")
-    known = _OUTCOMES[outcome] if outcome else ""
-    failure = SparkWriteError(f"a record could not be written to {place}{row}: {reason}{known}")
-    failure.outcome = outcome
-    return failure
+    def _failure(
+        self, error: BaseException, topic: str | None, partition: int = -1, row: str = ""
+    ) -> SparkWriteError:
+        """The error of a task: where, why, and what is known about the record."""
+        outcome: Outcome | None = getattr(error, "outcome", None)
+        place = f"topic '{topic}'" if topic else "an unknown topic"
+        place += f", partition {partition}" if partition >= 0 else ", no partition chosen yet"
+        reason = f"{type(error).__name__}: {explained(error, self._settings)}"
+        known = _OUTCOMES[outcome] if outcome else ""
+        failure = SparkWriteError(f"a record could not be written to {place}{row}: {reason}{known}")
+        failure.outcome = outcome
+        return failure
 
 
 def arrow_columns(columns: WriteColumns) -> ArrowColumns:

@@ -28,6 +28,7 @@ from kproducer.schema_registry.protobuf import SETTINGS
 from kproducer.schema_registry.references import referenced_schemas
 from kproducer.schema_registry.registry_serializer import Registration, SchemaLookUp, checked_conf
 from kproducer.schema_registry.topic_look_ups import TopicLookUps
+from kproducer.spark.errors import SparkOptionError
 
 #: Files whose Python modules are installed with protobuf, or with googleapis-common-protos.
 _INSTALLED = re.compile(r"google/(?:\w+/)*\w+\.proto")
@@ -35,20 +36,34 @@ _INSTALLED = re.compile(r"google/(?:\w+/)*\w+\.proto")
 _MOST_SCHEMAS = 16
 
 
-def message_of_file(path: str, full_name: str) -> Descriptor:
+class _NoMessageError(SerializationError):
+    """A file does not have the message of this name."""
+
+
+def message_of_file(path: str, full_name: str, role: str) -> Descriptor:
     """A message of a ``FileDescriptorSet``, as ``protoc --descriptor_set_out`` writes it.
+
+    Args:
+        path: of the file.
+        full_name: of the message.
+        role: ``"value"`` or ``"key"``, for errors.
 
     Raises:
         OSError: the file cannot be read.
-        SerializationError: it is no such set, or lacks the message or an imported file.
+        SparkOptionError: it is not such a set, or lacks the message or an imported file; names the option.
     """
     try:
         found = FileDescriptorSet.FromString(Path(path).read_bytes())
+        return _message({file.name: file for file in found.file}, full_name, path)
     except DecodeError as error:
-        raise SerializationError(
-            f"{path} is not a set of descriptors, as protoc --descriptor_set_out writes: {error}"
+        raise SparkOptionError(
+            f"option '{role}.descriptor.file': {path} is not a set of descriptors, as protoc"
+            f" --descriptor_set_out writes: {error}"
         ) from error
-    return _message({file.name: file for file in found.file}, full_name, path)
+    except _NoMessageError as error:
+        raise SparkOptionError(f"option '{role}.message': {error}") from None
+    except SerializationError as error:
+        raise SparkOptionError(f"option '{role}.descriptor.file': {error}") from error.__cause__
 
 
 class RegisteredProtobuf:
@@ -128,7 +143,10 @@ class _RegisteredSchemas:
                     "with the option 'value.message' or 'key.message'"
                 )
             name = f"{root.package}.{names[0]}" if root.package else names[0]
-        return _message(files, name, "the registered file")
+        try:
+            return _message(files, name, "the registered file")
+        except _NoMessageError as error:
+            raise SerializationError(f"{error}, in the option 'value.message' or 'key.message'") from None
 
 
 def _parsed(schema: Schema, name: str) -> FileDescriptorProto:
@@ -181,7 +199,7 @@ def _message(files: Mapping[str, FileDescriptorProto], full_name: str, source: s
     try:
         return pool.FindMessageTypeByName(full_name)
     except KeyError:
-        raise SerializationError(
+        raise _NoMessageError(
             f"{source} has no message {full_name!r}: give its full name, with the package"
         ) from None
 

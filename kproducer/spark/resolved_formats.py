@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
@@ -24,18 +23,16 @@ from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError
 from kproducer.kernel.arrow import ArrowSource
 from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.schema_registry import SchemaRegistryClient, header_schema_id_serializer
-from kproducer.schema_registry.client_settings import SETTING_NAMES
 from kproducer.spark.arrow_types import arrow_type, type_mistakes
-from kproducer.spark.errors import SparkSchemaError, SparkWriteError
-from kproducer.spark.format_options import CONF_NAMES, REGISTRY_PREFIX, FormatOptions
+from kproducer.spark.errors import SparkOptionError, SparkSchemaError, SparkWriteError
+from kproducer.spark.format_options import FormatOptions
+from kproducer.spark.option_names import in_format_options, registry_mistake
 from kproducer.spark.write_columns import NOT_IN_VALUES, FormattedColumns, WriteColumns
 
 #: Formats that a process keeps. Most have one query, or a few.
 _MOST_FORMATS = 32
 #: The name that Spark's ``to_avro`` gives to records, so that a subject which has such schemas accepts ours.
 _AVRO_NAME = "topLevelRecord"
-#: Phrases of the formats' errors that speak of arguments, and what they mean here.
-_PHRASES = {", with columns=[...]": " (df.drop)", "pass columns='name'": "set the option '{role}.column'"}
 
 
 class Format(Protocol):
@@ -46,12 +43,22 @@ class Format(Protocol):
 
 
 def mistakes_in(options: Iterable[FormatOptions]) -> Iterator[str]:
-    """A text for each format that cannot be made."""
+    """A text for each format that cannot be made, which begins with the option that is wrong."""
     for each in options:
         try:
+            _registry(each.registry)
+        except ConfigError as error:
+            yield registry_mistake(error)
+            continue
+        try:
             _made(each)
-        except (KafkaError, OSError) as error:
-            yield f"option '{each.option}': {_with_options(str(error), each.role)}"
+        except OSError as error:
+            yield f"option '{each.role}.descriptor.file': cannot read {error.filename!r}: {error.strerror}"
+        except SparkOptionError as error:
+            yield str(error)
+        except KafkaError as error:
+            option = f"{each.role}.schema" if each.schema else each.option
+            yield f"option '{option}': {in_format_options(str(error), each.role)}"
 
 
 def resolve_formats(
@@ -82,9 +89,9 @@ def resolve_formats(
             found.compile_columns(wanted)
         except InvalidArgumentError as error:
             text = str(error).removeprefix(f"{each.role}: ")
-            mistakes.append(f"option '{each.option}': {_with_options(text, each.role)}")
+            mistakes.append(f"option '{each.option}': {in_format_options(text, each.role)}")
         except KafkaError as error:
-            text = _with_options(str(error), each.role)
+            text = in_format_options(str(error), each.role)
             raise SparkWriteError(
                 f"option '{each.option}': there is no usable schema for the {each.role}s of topic "
                 f"'{columns.topic}'. Nothing was written: {type(error).__name__}: {text}"
@@ -172,7 +179,7 @@ def _protobuf(
 
     column = options.written_column or None
     if options.descriptor_file:
-        message = message_of_file(options.descriptor_file, options.message)
+        message = message_of_file(options.descriptor_file, options.message, options.role)
         return Protobuf(message, column, registry=registry, conf=conf)
     assert registry is not None
     assert conf is not None
@@ -182,17 +189,6 @@ def _protobuf(
 _MAKERS: dict[
     str, Callable[[FormatOptions, SchemaRegistryClient | None, Mapping[str, Any] | None], Format]
 ] = {"avro": _avro, "json": _json, "protobuf": _protobuf}
-
-
-def _with_options(text: str, role: str) -> str:
-    """Append to the text of a format's error the names of the options for what it mentions."""
-    for phrase, meaning in _PHRASES.items():
-        text = text.replace(phrase, meaning.format(role=role))
-    names = {name: f"{REGISTRY_PREFIX}{name}" for name in SETTING_NAMES if "." in name}
-    names |= {name: f"{role}.{name}" for name in CONF_NAMES}
-    words = set(re.findall(r"[a-z]+(?:\.[a-z]+)*", text))
-    options = [f"'{option}'" for name, option in names.items() if name in words]
-    return f"{text} (as options: {', '.join(options)})" if options else text
 
 
 # -- types -------------------------------------------------------------------------------------------------

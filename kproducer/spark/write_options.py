@@ -30,15 +30,13 @@ from kproducer.errors.suggestions import instead_of
 from kproducer.runtime.arguments import topic_mistake
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.format_options import FORMAT_OPTIONS
+from kproducer.spark.option_names import KAFKA_PREFIX, OPTION_OF_SETTING, config_mistake
 from kproducer.types import INT64_MAX
 
 logger = logging.getLogger("kproducer.spark")
 
-_KAFKA_PREFIX = "kafka."
-
-#: Kafka's dotted name of each producer setting to its attribute, and to the option that sets it.
+#: Kafka's dotted name of each producer setting to its attribute.
 ATTRIBUTE_OF_DOTTED = {dotted: name for name, dotted in DOTTED_NAMES.items()}
-_OPTION_OF_ATTRIBUTE = {name: f"{_KAFKA_PREFIX}{dotted}" for name, dotted in DOTTED_NAMES.items()}
 
 #: Defaults that differ from the producer's own, which suit low-latency services. A Spark task writes as much
 #: as it can and then ends; with small batches it would send one request per few records.
@@ -58,9 +56,6 @@ _NAME = re.compile(r"[a-zA-Z0-9._:/-]{1,180}")
 
 #: 31 years.
 _LONGEST_MS = 10**12 - 1
-
-#: At least two words, because single ones could be English words.
-_SETTING_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 
 #: kafka.* settings that only the Java client has; a migrated job may still set them.
 _JVM_ONLY = re.compile(
@@ -185,8 +180,8 @@ class WriteOptions(NamedTuple):
         ignored = []
         for name, value in options.items():
             lower = name.lower()
-            if lower.startswith(_KAFKA_PREFIX):
-                given_settings[lower.removeprefix(_KAFKA_PREFIX)] = value
+            if lower.startswith(KAFKA_PREFIX):
+                given_settings[lower.removeprefix(KAFKA_PREFIX)] = value
             elif field := _FIELDS.get(lower):
                 try:
                     fields[field] = _parse(_SETTINGS[field], _documented(field), value)
@@ -235,13 +230,6 @@ _FIELDS = {_documented(name).lower(): name for name in _SETTINGS}
 _EXACTLY_ONCE_FIELDS = [*_SETTINGS][-5:]
 
 
-def with_option_names(text: str) -> str:
-    """Append to a text about producer settings the names of the options that set them."""
-    words = set(_SETTING_NAME.findall(text))
-    options = [f"'{option}'" for name, option in _OPTION_OF_ATTRIBUTE.items() if name in words]
-    return f"{text} (as options: {', '.join(options)})" if options else text
-
-
 def _contradictions(fields: Mapping[str, Any], is_stream: bool) -> list[str]:
     """Contradictions between the sink's own options.
 
@@ -279,7 +267,7 @@ def _parse_settings(
     """Add the defaults to the given producer settings, and check them."""
     ignored = sorted(name for name in given if _JVM_ONLY.fullmatch(name))
     if ignored:
-        names = ", ".join(_KAFKA_PREFIX + name for name in ignored)
+        names = ", ".join(KAFKA_PREFIX + name for name in ignored)
         logger.warning("Ignored settings that only the Java client has: %s", names)
     given = {name: value for name, value in given.items() if name not in ignored}
     settings = {**defaults, **given}
@@ -302,13 +290,7 @@ def _parse_settings(
 
                 sasl_mechanism_of(config)
         except ConfigError as error:
-            attribute, _, text = str(error).partition(": ")
-            option = _OPTION_OF_ATTRIBUTE.get(attribute)
-            if option is None:  # such as "sasl_mechanism is missing"
-                option, text = "kafka.*", str(error)
-            # Users set the transactional id through the option 'delivery' only.
-            text = re.sub(r"transactional_id(='[^']*')?", "delivery=exactly-once", text)
-            mistakes.append(f"option '{option}': {with_option_names(text)}")
+            mistakes.append(config_mistake(error))
     return settings
 
 
@@ -317,9 +299,9 @@ def _setting_mistake(name: str, value: str) -> str | None:
         return f"option 'kafka.{name}' cannot be set: {_REFUSED_SETTINGS[name]}"
     attribute = ATTRIBUTE_OF_DOTTED.get(name)
     if attribute is None:
-        return f"unknown option 'kafka.{name}': {instead_of(name, _OPTION_OF_ATTRIBUTE)}"
+        return f"unknown option 'kafka.{name}': {instead_of(name, OPTION_OF_SETTING)}"
     try:
-        _parse(SETTINGS[attribute], _KAFKA_PREFIX + name, value)
+        _parse(SETTINGS[attribute], KAFKA_PREFIX + name, value)
     except ConfigError as error:
         return str(error)
     if attribute == "partitioner":

@@ -9,6 +9,7 @@ producer.
 
 from __future__ import annotations
 
+import logging
 import pickle
 import time
 import uuid
@@ -20,6 +21,7 @@ from pyspark.sql import datasource as spark_datasource
 from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
+from kproducer.spark.errors import SparkWriteError
 from kproducer.spark.write_summary import WriteSummary, report
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from kproducer.spark.exactly_once.ports import DriverPort, TaskPort
     from kproducer.spark.write_columns import WriteColumns
     from kproducer.spark.write_options import WriteOptions
+
+
+logger = logging.getLogger("kproducer.spark")
 
 
 class CommitOptions(NamedTuple):
@@ -111,7 +116,13 @@ class Writer:
         return message
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803
-        """Exactly once: commit the tasks' transactions. At least once: all records are written already."""
+        """Exactly once: commit the tasks' transactions. At least once: all records are written already.
+
+        Raises:
+            SparkWriteError: the query uses continuous processing.
+        """
+        if batchId is not None:
+            _check_micro_batch(messages, batchId)
         done = "written"
         if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
@@ -142,6 +153,27 @@ class Writer:
             subject = f"{_subject(batchId)} did not finish (it failed or was stopped)"
             subject = f"{subject}; the rows of its {total.tasks} finished tasks {result}"
             report(subject, total, is_printed=is_printed)
+
+
+def _check_micro_batch(messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+    """Notice continuous processing: it calls ``commit`` for each epoch, but passes no rows to Python.
+
+    The driver cannot see the trigger when it creates the writer. In a micro-batch each partition has a
+    message, also an empty one; without partitions, Spark starts one task that does not call Python.
+
+    Raises:
+        SparkWriteError: several partitions, and no message. It keeps Spark from committing the epoch.
+    """
+    if any(message is not None for message in messages):
+        return
+    explanation = (
+        "If the query has trigger(continuous=...), its rows are not written, because Spark's continuous "
+        "processing passes none to a sink in Python: use micro-batches, for example "
+        "trigger(processingTime='1 second')"
+    )
+    if len(messages) > 1:
+        raise SparkWriteError(f"{_subject(batch_id)}: no task has called this sink. {explanation}")
+    logger.warning("No task has called this sink for %s. %s", _subject(batch_id), explanation)
 
 
 def _subject(batch_id: int | None) -> str:

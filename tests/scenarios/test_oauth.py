@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproducer.errors import AuthenticationError
+from kproducer.errors import AuthenticationError, MetadataTimeoutError
 from kproducer.security import oauth_settings, oauth_tokens
 from kproducer.security.oauth_tokens import TokenSource
 from kproducer.testing.fakebroker import FakeCluster
@@ -95,3 +95,24 @@ def test_an_endpoint_that_fails_and_recovers(stage: Stage, provider: IdentityPro
     assert isinstance(producer.failing_send(), AuthenticationError)
     provider.answer_as_usual()
     producer.send_until_it_works()
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_call_that_ends_before_the_endpoint_was_given_up_names_it(
+    stage: Stage, provider: IdentityProvider, is_silent: bool
+) -> None:
+    may_answer = threading.Event()
+
+    def late(_: object) -> tuple[int, str, bytes]:
+        may_answer.wait(60)
+        return json_answer(503, error="busy")
+
+    provider.answer_next(*[late if is_silent else json_answer(503, error="busy")] * 100)
+    producer = stage.producer(secured(stage, provider), max_block_ms=500, **settings(provider))
+    with pytest.raises(MetadataTimeoutError) as caught:
+        producer.kafka.partitions_for("t")
+    may_answer.set()
+    url = f"the token endpoint {provider.token_url} (sasl_oauthbearer_token_endpoint_url)"
+    assert f"{url} {'has not answered' if is_silent else 'answered with HTTP status 503'}" in str(
+        caught.value
+    )

@@ -71,7 +71,7 @@ def test_rejected_credentials_are_an_authentication_error_at_once(
     url = proxy.url(USER, password) if password else proxy.url()
     error, seconds = failure(url, max_block_ms=60_000)
     assert isinstance(error, AuthenticationError)
-    assert f"{BROKER}:9092 through the proxy {proxy.url()}" in str(error)
+    assert f"{BROKER}:9092 through the proxy {proxy.url()} (proxy_url)" in str(error)
     assert ("rejected the user name and password" if password else "requires a user name") in str(error)
     assert "wrong" not in str(error) + caplog.text
     assert seconds < PROMPT_S
@@ -102,7 +102,7 @@ def test_failures_of_the_proxy_are_retried_and_named(
     with closed_port() as port:
         error, _ = failure(proxy.url(), f"{BROKER}:{port}")
     assert isinstance(error, MetadataTimeoutError)
-    assert f"{BROKER}:{port} through the proxy {proxy.url()}" in str(error)
+    assert f"{BROKER}:{port} through the proxy {proxy.url()} (proxy_url)" in str(error)
     assert reason in str(error)
 
 
@@ -116,7 +116,7 @@ def test_a_proxy_that_is_down() -> None:
 
 def test_a_proxy_whose_name_is_unknown() -> None:
     error, _ = failure("socks5h://proxy.invalid:1080", max_block_ms=1500)
-    assert "the proxy socks5h://proxy.invalid:1080: could not resolve the host name" in str(error)
+    assert "the proxy socks5h://proxy.invalid:1080 (proxy_url): could not resolve the host name" in str(error)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -125,8 +125,16 @@ def test_a_proxy_that_does_not_answer(new_proxy: Callable[..., LoopbackProxy], s
     timeouts = {"socket_connection_setup_timeout_ms": 200, "max_block_ms": 1500}
     error, _ = failure(proxy.url(), "127.0.0.1:9", **timeouts)
     assert isinstance(error, MetadataTimeoutError)
-    assert f"through the proxy {proxy.url()} within" in str(error)
+    assert f"through the proxy {proxy.url()} (proxy_url) within" in str(error)
     assert "socket_connection_setup_timeout_ms" in str(error)
+
+
+def test_a_proxy_that_has_not_answered_yet(new_proxy: Callable[..., LoopbackProxy]) -> None:
+    proxy = new_proxy("http", hold=threading.Event())
+    error, _ = failure(proxy.url(), "127.0.0.1:9", max_block_ms=300)
+    assert f"still connecting to 127.0.0.1:9 (bootstrap) through the proxy {proxy.url()} (proxy_url)" in str(
+        error
+    )
 
 
 @pytest.mark.parametrize("scheme", ["socks5h", "http"])

@@ -147,7 +147,7 @@ def test_the_producer_of_a_failed_task_is_discarded(bench):
 
 def test_a_record_that_send_refuses_fails_the_task(bench):
     bench.producer.refusals[1] = RecordTooLargeError("too large: max_request_size=1")
-    with pytest.raises(SparkWriteError, match=r"topic 'orders'.*too large.*'kafka\.max\.request\.size'"):
+    with pytest.raises(SparkWriteError, match=r"topic 'orders'.*too large: kafka\.max\.request\.size=1"):
         bench.write(VALUES)
     assert bench.producer.closed_with == [0.0]
 

@@ -233,7 +233,8 @@ def accepted(options: Options) -> dict[str, dict[str, str]]:
 def refused(options: Options) -> dict[str, tuple[dict[str, str], str]]:
     """Options of writes that fail, and what the error says."""
     wrong = options.scram(WRONG_PASSWORD)
-    words = "SASL_AUTHENTICATION_FAILED"
+    # After the broker's SASL_AUTHENTICATION_FAILED.
+    words = "check 'kafka.sasl.jaas.config', 'kafka.sasl.mechanism'"
     broken_jaas = options.scram()
     broken_jaas["kafka.sasl.jaas.config"] = f'{_SCRAM} username="{USER}" password="{PASSWORD}" oops;'
     wrong_store = options.mutual_tls(options.trust_pkcs12, options.pkcs12)

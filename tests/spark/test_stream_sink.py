@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import time
 from collections import Counter
 
 import pytest
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
+from kproducer.spark import SparkWriteError, WriteSummary
+from kproducer.spark.writers import CommitOptions, StreamWriter
 from kproducer.testing.fakebroker import FakeCluster
 from tests.support.kafka.reader import read_topic
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.mock_cluster
 
@@ -138,6 +143,44 @@ def test_the_way_without_arrow_writes_the_same(stream):
     stream.add_lines("1.txt", lines(0, 20))
     stream.run(source_format="kproducer_row_stream")
     assert stream.values() == Counter(lines(0, 20))
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_continuous_processing_commits_no_epoch(stream, delivery):
+    """Spark passes none of its rows to Python, and would commit epochs whose rows are not written."""
+    numbers = stream.spark.readStream.format("rate").option("numPartitions", 2).load()
+    writer = numbers.selectExpr("CAST(value AS STRING) AS value").writeStream.format("kproducer")
+    writer = writer.option("kafka.bootstrap.servers", stream.cluster.bootstrap_servers)
+    writer = writer.option("topic", stream.topic).option("checkpointLocation", str(stream.checkpoint))
+    query = writer.option("delivery", delivery).trigger(continuous="1 second").start()
+    try:
+        wait_until((stream.checkpoint / "offsets" / "3").exists)
+    finally:
+        query.stop()
+    assert not [each for each in (stream.checkpoint / "commits").iterdir() if each.name.isdecimal()]
+
+
+def test_a_commit_without_any_task_names_the_trigger(caplog):
+    writer = StreamWriter(StructType(), None, CommitOptions("log", is_exactly_once=False))
+    with pytest.raises(SparkWriteError, match=r"micro-batch 7: .*trigger\(continuous=\.\.\.\)"):
+        writer.commit([None, None], 7)
+    # A micro-batch without partitions looks the same as an epoch of one partition.
+    writer.commit([None], 8)
+    assert "trigger(continuous=...)" in caplog.text
+    caplog.clear()
+    writer.commit([WriteSummary(tasks=1), None], 9)
+    assert "trigger" not in caplog.text
+
+
+def test_real_time_mode_is_refused_by_spark(stream):
+    stream.add_lines("1.txt", lines(0, 1))
+    writer = stream.frame().writeStream.format("kproducer").outputMode("update")
+    writer = writer.option("kafka.bootstrap.servers", stream.cluster.bootstrap_servers)
+    writer = writer.option("topic", stream.topic).option("checkpointLocation", str(stream.checkpoint))
+    if "realTime" not in inspect.signature(writer.trigger).parameters:
+        pytest.skip("this version of PySpark has no real-time mode")
+    with pytest.raises(Exception, match="real-time mode"):
+        writer.trigger(realTime="5 minutes").start()
 
 
 def test_mistakes_end_the_query_before_a_task_starts(stream):

@@ -264,7 +264,7 @@ def test_no_secret_leaves_the_driver():
         with pytest.raises(SparkWriteError) as caught:
             job.writer(ORDERS, valueFormat="avro", keyFormat="avro", **wrong)
         assert "401" in str(caught.value)
-        assert "'schema.registry.basic.auth.user.info'" in str(caught.value)
+        assert "check schema.registry.basic.auth.user.info" in str(caught.value)
         assert "wrong-secret" not in str(caught.value)
 
 
@@ -343,7 +343,7 @@ def test_columns_that_are_not_written_are_mistakes_as_before():
 def test_wrong_options_of_formats_and_others_are_named_together():
     frame = t.StructType().add("n", "integer")
     text = refusal(frame, valueFormat="avro", value__schema="{", foo="1")
-    assert "option 'valueFormat=avro': Avro: schema is not JSON" in text
+    assert "option 'value.schema': Avro: schema is not JSON" in text
     assert "unknown option 'foo'" in text
 
 

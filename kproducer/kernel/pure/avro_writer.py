@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kproducer.kernel.encoder_plan import AvroOperation, Misfit, MisfitError, PlanNode, child_value
-from kproducer.kernel.pure.varint import encode_varlong
+from kproducer.kernel.varint import encode_varlong
 from kproducer.types import INT64_MAX
 
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -16,8 +16,8 @@ from typing import Final
 import attrs
 
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
-from kproducer.kernel.pure.varint import NULL_LENGTH, TABLE, TABLE_SIZE, encode_varint, encode_varlong
 from kproducer.kernel.record_headers import checked_headers
+from kproducer.kernel.varint import NULL_LENGTH, TABLE, TABLE_SIZE, encode_varint, encode_varlong
 from kproducer.types import INT32_MAX, INT64_MAX, Headers
 
 #: The end of a record without headers: their count.

@@ -18,7 +18,7 @@ from kproducer.kernel.encoder_plan import (
     ProtobufOperation,
     child_value,
 )
-from kproducer.kernel.pure.varint import encode_unsigned
+from kproducer.kernel.varint import encode_unsigned
 from kproducer.types import INT32_MAX, INT64_MAX
 
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000

@@ -26,10 +26,11 @@ from kproducer.errors.broker_errors import (
     InvalidTxnStateError,
     TransactionAbortableError,
 )
-from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
+from kproducer.spark.errors import ExactlyOnceError, SparkOptionError, SparkWriteError
+from kproducer.spark.option_names import config_mistake, explained
 from kproducer.spark.producer_cache import Lease, ProducerCache
 from kproducer.spark.write_columns import WriteColumns
-from kproducer.spark.write_options import TRANSACTION_TIMEOUT_MS, WriteOptions, with_option_names
+from kproducer.spark.write_options import TRANSACTION_TIMEOUT_MS, WriteOptions
 from kproducer.spark.write_summary import WriteSummary
 from kproducer.transactions.coordinator_session import CoordinatorSession, unwrap_cause
 from kproducer.transactions.transaction_arguments import (
@@ -104,10 +105,12 @@ class _KafkaPort:
         self.release(discard=error is not None)
         if isinstance(error, ConfigError) and not isinstance(error, SparkOptionError):
             # This machine cannot read certificates or keys.
-            raise SparkOptionError(with_option_names(str(error))) from None
+            raise SparkOptionError(config_mistake(error)) from None
         # The protocols' own errors have their remedies.
         if isinstance(error, KafkaError) and not isinstance(error, ExactlyOnceError):
-            _raise_with_remedy(error)
+            self._raise_with_remedy(error)
+            if not isinstance(error, SparkWriteError):
+                raise self._explained(error) from error
 
     @property
     def _connections(self) -> Connections:
@@ -137,6 +140,21 @@ class _KafkaPort:
             # The next commit fences for itself, perhaps other ids.
             lease.client.session.release_fenced_ids()
             lease.release(discard=discard)
+
+    def _raise_with_remedy(self, error: KafkaError, subject: str = "") -> None:
+        """Raise an error that adds the remedy and the subject, if there is a remedy."""
+        cause: BaseException | None = error
+        while cause is not None:
+            remedy = next((text for kinds, text in _REMEDIES.items() if isinstance(cause, kinds)), None)
+            if remedy is not None:
+                raise self._explained(error, subject, f": {remedy}") from error
+            cause = cause.__cause__
+
+    def _explained(self, error: KafkaError, subject: str = "", remedy: str = "") -> ExactlyOnceError:
+        text = explained(unwrap_cause(error), self._options.producer_settings)
+        raised = ExactlyOnceError(f"{subject}{text}{remedy}")
+        raised.outcome = error.outcome
+        return raised
 
 
 class KafkaTaskPort(_KafkaPort):
@@ -182,7 +200,7 @@ class KafkaTaskPort(_KafkaPort):
 
         producer = self._connections.producer
         producer.begin_transaction()
-        self._rows = TaskRowSender(producer, self._columns)
+        self._rows = TaskRowSender(producer, self._columns, self._options.producer_settings)
         self.summary = self._rows.summary
 
     def send(self, batch: Any) -> None:
@@ -201,7 +219,7 @@ class KafkaTaskPort(_KafkaPort):
             )
         except KafkaError as error:
             topic = self._options.marker_topic
-            _raise_with_remedy(
+            self._raise_with_remedy(
                 error, f"marker of group '{group}' for topic '{topic}', which must exist (markerTopic): "
             )
             raise
@@ -248,18 +266,6 @@ class KafkaDriverPort(_KafkaPort):
             session.fence(unknown, _SHORT_S)
 
 
-def _raise_with_remedy(error: KafkaError, subject: str = "") -> None:
-    """Raise an error that adds the remedy and the subject, if there is a remedy."""
-    cause: BaseException | None = error
-    while cause is not None:
-        remedy = next((text for kinds, text in _REMEDIES.items() if isinstance(cause, kinds)), None)
-        if remedy is not None:
-            explained = ExactlyOnceError(f"{subject}{unwrap_cause(error)}: {remedy}")
-            explained.outcome = error.outcome
-            raise explained from error
-        cause = cause.__cause__
-
-
 #: Which errors an option can fix, and how. Applies also to errors that one of them caused.
 _REMEDIES: dict[tuple[type[BaseException], ...], str] = {
     (InvalidTransactionTimeoutError,): (
@@ -283,5 +289,9 @@ _REMEDIES: dict[tuple[type[BaseException], ...], str] = {
         "brokers' transaction.max.timeout.ms, or make batches smaller), or another attempt has started (a "
         "retry, spark.speculation, the same query running twice); nothing of this attempt is committed"
     ),
-    (KafkaTimeoutError,): "nothing of this attempt is committed",
+    (KafkaTimeoutError,): (
+        "nothing of this attempt is committed. Check that the brokers are running, and that "
+        "kafka.bootstrap.servers and kafka.security.protocol are those of a listener; to wait longer, raise "
+        "kafka.max.block.ms"
+    ),
 }

@@ -45,6 +45,9 @@ class Mechanism:
             raise self.error
         return Conversation() if self.is_available else None
 
+    def waits_for(self, host: str) -> str:
+        return "" if self.is_available else f"the credentials for {host} are late"
+
     def attach(self, wakeup: Callable[[], object]) -> None:
         self.wakeup = wakeup
 
@@ -324,7 +327,20 @@ def test_credentials_that_never_come() -> None:
     harness.poll()
     error = harness.updater.disconnects[0][1]
     assert isinstance(error, AuthenticationError)
-    assert "request_timeout_ms" in str(error)
+    assert "within 1000 ms (request_timeout_ms): the credentials for" in str(error)
+
+
+def test_what_an_authentication_waits_for_is_known_before_it_fails() -> None:
+    harness = SaslHarness()
+    harness.mechanism.is_available = False
+    harness.ask()
+    (late,) = harness.client.last_errors()
+    assert f"the credentials for {NODE.host} are late" in late
+    harness.mechanism.is_available = True
+    harness.poll()
+    (unanswered,) = harness.client.last_errors()
+    assert "request_timeout_ms" in unanswered
+    assert "are late" not in unanswered
 
 
 def test_close_releases_the_mechanism() -> None:

@@ -238,9 +238,11 @@ def test_begin_never_waits_for_the_kdc(kdc, monkeypatch, tmp_path, broker_keytab
     connection, _ = silent.accept()  # the library is waiting for an answer now
     assert user.begin(HOST) is None
     assert not changed.is_set()
+    assert user.waits_for(HOST) == "the KDC has not answered"
     silent.close()
     connection.close()
     assert changed.wait(_WAIT_S)
+    assert user.waits_for(HOST) == ""
     with pytest.raises(AuthenticationError, match="no KDC answers"):
         user.begin(HOST)
     kdc.set_environment(monkeypatch)

@@ -46,6 +46,26 @@ def test_the_first_use_requests_a_token_and_does_not_wait():
     source.close()
 
 
+def test_what_a_source_waits_for_names_the_last_failure_of_a_request_that_is_repeated():
+    failed, may_return = threading.Event(), threading.Event()
+
+    def provider():
+        if not failed.is_set():
+            failed.set()
+            raise RetriableTokenError("the endpoint is busy")
+        may_return.wait(10)
+        return "t", time.time() + 60
+
+    source, changed = source_of(provider, unanswered="the endpoint has not answered")
+    assert source.waits_for() == "the endpoint has not answered"
+    assert source.current() is None
+    wait_until(lambda: source.waits_for() == "the endpoint is busy (attempts: 1)")
+    may_return.set()
+    assert changed.wait(10)
+    assert source.waits_for() == ""
+    source.close()
+
+
 @pytest.mark.parametrize("answer", ["hunter2", ("hunter2", 5), ("hunter2", "soon")])
 def test_no_traceback_of_an_error_has_the_token(answer):
     source, changed = source_of(lambda: answer)
