@@ -219,15 +219,24 @@ def no_such_attribute(owner: object, name: str, suggestions: Mapping[str, str]) 
 _OTHER_ARGUMENTS = {
     **dict.fromkeys(("body", "data", "message", "msg", "payload", "record"), "value"),
     **dict.fromkeys(("callback", "cb", "delivery_callback", "on_ack", "on_completion"), "on_delivery"),
+    # of the classes in kproducer.testing
+    **dict.fromkeys(("broker_count", "brokers", "node_count", "num_brokers", "num_nodes"), "nodes"),
+    **dict.fromkeys(("num_partitions", "partition_count", "partitions"), "default_partitions"),
+    **dict.fromkeys(("credentials", "sasl", "sasl_users"), "users"),
+    **dict.fromkeys(("ssl", "tls"), "ssl_context"),
+    "token": "bearer_token",
 }
 
 
 def keyword_hints(method: _Method) -> _Method:
     """The method, whose TypeError for an unknown keyword suggests the argument that was probably meant.
 
-    Costs a Python frame per call.
+    That of a constructor also lists the valid arguments. Costs a Python frame per call.
     """
     function: Any = method
+    owner, _, name = function.__qualname__.rpartition(".")
+    is_constructor = name == "__init__"
+    label = owner.rpartition(".")[2] if is_constructor else name
 
     @functools.wraps(method)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -237,15 +246,23 @@ def keyword_hints(method: _Method) -> _Method:
             code = function.__code__
             names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
             unknown = next((name for name in keywords if name not in names), None)
-            if unknown is None:
+            if unknown is None and not (is_constructor and len(arguments) > code.co_argcount):
                 raise
-        hint = _argument_hint(unknown, names)
-        raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}; {hint}")
+        if unknown is None:
+            by_name = ", ".join(names[code.co_argcount - 1 :])
+            raise TypeError(f"{label}() got too many positional arguments; pass these by name: {by_name}")
+        hint, every = _argument_hint(unknown, names), f"valid arguments: {', '.join(names)}"
+        if hint is None:
+            hint = every
+        elif is_constructor:
+            hint = f"{hint} {every.capitalize()}"
+        raise TypeError(f"{label}() got an unexpected keyword argument {unknown!r}; {hint}")
 
     return cast(_Method, call)
 
 
-def _argument_hint(unknown: str, names: Sequence[str]) -> str:
+def _argument_hint(unknown: str, names: Sequence[str]) -> str | None:
+    """``None``: no argument is similar."""
     import difflib  # only loaded for an error
 
     wanted = _OTHER_ARGUMENTS.get(unknown, unknown)
@@ -254,4 +271,4 @@ def _argument_hint(unknown: str, names: Sequence[str]) -> str:
         return f"did you mean {nearest}{', in seconds' if nearest == 'timeout' else ''}?"
     if wanted == "on_delivery" and "topic" in names:
         return "the SendManyResult that it returns has the outcome of each record"
-    return f"valid arguments: {', '.join(names)}"
+    return None
