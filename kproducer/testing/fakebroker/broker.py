@@ -138,7 +138,11 @@ class FakeBroker:
         if self.cluster.tls is None:
             reader, writer = await asyncio.open_connection(sock=accepted)
         else:
-            reader, writer = await self._open_tls(accepted, self.cluster.tls)
+            try:
+                reader, writer = await self._open_tls(accepted, self.cluster.tls)
+            except OSError:  # also ssl.SSLError: one side refused the other, or the client left
+                accepted.close()
+                return
         if not self.up:
             writer.transport.abort()
             return
