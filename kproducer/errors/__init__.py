@@ -171,6 +171,11 @@ class IllegalStateError(KafkaError, RuntimeError):
 class ProducerClosedError(IllegalStateError):
     """The producer was closed before or during the call."""
 
+    @classmethod
+    def before_call(cls) -> ProducerClosedError:
+        """The error of a call that came after ``close``."""
+        return cls("the producer is closed; close it after the last call, or create another one")
+
 
 class BatchRejectedError(KafkaError):
     """The record is valid, but the broker rejected its batch because of another record."""
