@@ -371,6 +371,74 @@ def test_keys_go_to_the_same_partitions(mock_cluster: MockCluster, client: Modul
     assert chosen[0] == chosen[1]
 
 
+def test_a_partitioner_of_the_application(
+    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 3)
+    seen: list[Any] = []
+
+    class ByValue(peer.partitioner.Partitioner):  # type: ignore[misc,name-defined]
+        def partition(
+            self, topic: Any, key: Any, key_bytes: Any, value: Any, value_bytes: Any, cluster: Any
+        ) -> Any:
+            known = (cluster.partitions_for_topic(topic), cluster.available_partitions_for_topic(topic))
+            seen.append((topic in cluster.topics(), key, key_bytes, value, value_bytes, *map(sorted, known)))
+            return value
+
+    def to_bytes(number: int) -> bytes:
+        return b"%d" % number
+
+    producer = make(partitioner=ByValue(), value_serializer=to_bytes)
+    assert producer.send("t", 2, b"k").get(PATIENCE_S).partition == 2
+    assert producer.send("t", 2, b"k", partition=0).get(PATIENCE_S).partition == 0
+    assert seen == [(True, b"k", b"k", 2, b"2", [0, 1, 2], [0, 1, 2])]
+
+
+def test_a_partitioner_must_choose(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 3)
+
+    class Undecided(peer.partitioner.Partitioner):  # type: ignore[misc,name-defined]
+        def partition(self, *arguments: Any) -> None:
+            return None
+
+    with pytest.raises(ValueError, match="did not assign a partition"):
+        make(partitioner=Undecided()).send("t", b"")
+
+
+def test_an_older_partitioner(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 3)
+
+    class Last:
+        def partition(self, topic: str, key: bytes, cluster: Any) -> int:
+            return max(cluster.partitions_for_topic(topic))
+
+    assert make(partitioner=Last()).send("t", b"", b"k").get(PATIENCE_S).partition == 2
+
+
+@pytest.mark.parametrize("name", ["DefaultPartitioner", "StickyPartitioner"])
+def test_built_in_partitioners(mock_cluster: MockCluster, make: Callable[..., Any], name: str) -> None:
+    mock_cluster.create_topic("t", 7)
+    producer = make(partitioner=getattr(peer.partitioner, name)())
+    by_default = make()
+    for key in (b"a", b"b", b"c"):
+        expected = by_default.send("t", b"", key).get(PATIENCE_S).partition
+        assert producer.send("t", b"", key).get(PATIENCE_S).partition == expected
+    assert producer.send("t", b"").get(PATIENCE_S).offset >= 0
+
+
+def test_partitioners_that_are_refused() -> None:
+    class Rotating:
+        def partition(self, *arguments: Any) -> int:
+            return 0
+
+        def on_new_batch(self, topic: str, cluster: Any, previous: int) -> None:
+            pass
+
+    for partitioner, text in ((Rotating(), "on_new_batch"), (Rotating, "expected an object"), (5, "got 5")):
+        with pytest.raises(adapter_errors.KafkaConfigurationError, match=text):
+            adapter.KafkaProducer(bootstrap_servers="a:1", partitioner=partitioner)
+
+
 def test_flush_and_close_time_out(
     mock_cluster: MockCluster, make: Callable[..., Any], errors: ModuleType
 ) -> None:

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kproducer import errors as own
+from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.compat.kafka import settings
 from kproducer.compat.kafka.errors import converted
+from kproducer.compat.kafka.partitioners import ClusterView, partition_method
 from kproducer.compat.kafka.record_future import FutureRecordMetadata
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.kafka_producer import KafkaProducer as OwnProducer
@@ -55,6 +57,7 @@ class KafkaProducer:
                 settings.serialize_function(name, configs.get(name))
                 for name in ("key_serializer", "value_serializer")
             )
+            self._partition = partition_method(configs.get("partitioner"))
             own_settings = settings.own_settings(configs)
             self._producer = OwnProducer.from_config(ProducerConfig.from_keywords(own_settings))
         self.config = settings.effective(configs, self._producer.config)
@@ -117,20 +120,28 @@ class KafkaProducer:
         if timestamp_ms is not None and type(timestamp_ms) is not int:
             raise TypeError(f"timestamp_ms must be an int or None, not {timestamp_ms!r}")
         try:
+            key_bytes, value_bytes = key, value
             # Also for None, of which JSON makes "null"; and they may add headers.
             if self._key_serializer is not None:
-                key = self._key_serializer(topic, headers, key)
+                key_bytes = self._key_serializer(topic, headers, key)
             if self._value_serializer is not None:
-                value = self._value_serializer(topic, headers, value)
-            for name, data in (("key", key), ("value", value)):
+                value_bytes = self._value_serializer(topic, headers, value)
+            for name, data in (("key", key_bytes), ("value", value_bytes)):
                 if data.__class__ is not bytes and not isinstance(data, (bytearray, memoryview, type(None))):
                     raise TypeError(
                         f"Unsupported type for serialized {name}: {type(data).__name__}; expected bytes, from"
                         f" send() or from {name}_serializer"
                     )
+            if partition is None and self._partition is not None:
+                cluster = ClusterView(self._snapshot_with(topic))
+                partition = self._partition(topic, key, key_bytes, value, value_bytes, cluster)
+                if partition is None:
+                    raise ValueError(f"Partitioner did not assign a partition for topic {topic}!")
             if partition is not None:
                 self._check_partition(topic, partition)
-            future = self._producer.send(topic, value, key, headers or None, partition, timestamp_ms)
+            future = self._producer.send(
+                topic, value_bytes, key_bytes, headers or None, partition, timestamp_ms
+            )
         except own.KafkaError as error:
             return _refused(error)
         return FutureRecordMetadata(future, _size(headers))
@@ -140,10 +151,15 @@ class KafkaProducer:
             raise TypeError(f"partition must be an int or None, not {partition!r}")
         if partition < 0:
             raise ValueError(f"partition must be >= 0, not {partition}")
-        engine = self._producer._lifecycle.running_engine()
-        count = engine.metadata.snapshot.partition_count(topic) or len(self._producer.partitions_for(topic))
-        if partition >= count:
+        if partition >= (self._snapshot_with(topic).partition_count(topic) or 0):
             raise ValueError(f"Unrecognized partition {partition} for topic {topic}")
+
+    def _snapshot_with(self, topic: str) -> MetadataSnapshot:
+        """The metadata, after a wait for the topic if it is not known yet."""
+        metadata = self._producer._lifecycle.running_engine().metadata
+        if not metadata.snapshot.partition_count(topic):
+            self._producer.partitions_for(topic)
+        return metadata.snapshot
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent is delivered or has failed. Raises KafkaTimeoutError."""

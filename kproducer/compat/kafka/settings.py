@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from kproducer.compat.kafka.errors import InvalidSettingError
+from kproducer.compat.kafka.partitioners import own_partitioner
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.serializers import (
@@ -177,7 +178,7 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
     if configs.get("ssl_ciphers") is not None:
         settings["ssl_cipher_suites"] = tuple(configs["ssl_ciphers"].split(":"))
     if configs.get("partitioner") is not None:
-        settings["partitioner"] = _own_partitioner(configs["partitioner"])
+        settings["partitioner"] = own_partitioner(configs["partitioner"])
     if (provider := configs.get("sasl_oauth_token_provider")) is not None:
         settings["sasl_oauth_token_provider"] = _own_token_provider(provider)
     first_ms = settings.get("reconnect_backoff_ms", 50)
@@ -219,24 +220,6 @@ def serialize_function(name: str, serializer: Any) -> Callable[[str, Any, Any], 
     except ValueError:  # a method in C need not have a signature
         pass
     return method  # type: ignore[no-any-return]
-
-
-def _own_partitioner(partitioner: Any) -> Any:
-    """A callable of (key bytes, all partitions, available partitions) in kproducer's form."""
-    if type(partitioner).__name__ == "DefaultPartitioner" or partitioner in ("murmur2", None):
-        return None
-    if not callable(partitioner):
-        raise InvalidSettingError(
-            "partitioner: objects that look at kafka-python's cluster metadata are not supported; pass a"
-            " callable of (key_bytes, all_partitions, available_partitions), or partition to send()"
-        )
-
-    def choose(topic: str, key: Any, key_bytes: Any, value: Any, value_bytes: Any, snapshot: Any) -> int:
-        metadata = snapshot.topics[topic]
-        chosen: int = partitioner(key_bytes, list(range(len(metadata.partitions))), list(metadata.available))
-        return chosen
-
-    return choose
 
 
 def _own_token_provider(provider: Any) -> Any:
