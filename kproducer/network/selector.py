@@ -287,7 +287,6 @@ class Selector:
             if doing == "connect to":
                 self._fail(channel, NetworkError(f"could not connect to {channel.address}: {reason}"))
             else:
-                reason += channel.transport.early_end_advice
                 self._fail(channel, DisconnectedError(f"{doing} {channel.address} failed: {reason}"))
         except (AuthenticationError, NetworkError) as error:
             text = str(error)
@@ -334,8 +333,7 @@ class Selector:
             return
         if not data:
             where = channel.assembler.describe_position()
-            advice = channel.transport.early_end_advice
-            raise DisconnectedError(f"{channel.address} closed the connection {where}{advice}")
+            raise DisconnectedError(f"{channel.address} closed the connection {where}")
         frames: list[bytes] = []
         try:
             channel.assembler.feed(data, frames)

@@ -193,22 +193,13 @@ class TlsTransport(TransportLayer):
         sock.encrypt(self._session)
 
     def native_error(self, code: int) -> KafkaError | OSError:
-        self._look_for_data()
-        if self._session is not None and self._session.failure:
-            return self._describe_later_error(self._session.failure)
+        if self._session is not None:
+            self._is_unproven = not self._session.has_received
+            if self._session.failure:
+                return self._describe_later_error(self._session.failure)
         return super().native_error(code)
 
-    @property
-    def early_end_advice(self) -> str:
-        # Not every server sends an alert, and a reset can overtake it.
-        self._look_for_data()
-        return _CLIENT_CERTIFICATE_ADVICE if self._lacks_certificate and self._is_unproven else ""
-
     # -- inside --------------------------------------------------------------------------------------------
-
-    def _look_for_data(self) -> None:
-        if self._session is not None:
-            self._is_unproven = self._is_unproven and not self._session.has_received
 
     @property
     def _has_encrypted_bytes(self) -> bool:
@@ -291,7 +282,8 @@ class TlsTransport(TransportLayer):
     def _describe_ended_handshake(self, how: str) -> str:
         text = f"the broker closed the connection during the TLS handshake{how}"
         if self._head:
-            return text + self.early_end_advice
+            # Not every server sends an alert, and a reset can overtake it.
+            return text + (_CLIENT_CERTIFICATE_ADVICE if self._lacks_certificate else "")
         return (
             f"{text}, without an answer: this is probably a PLAINTEXT or SASL_PLAINTEXT listener; use the"
             " port of an SSL or SASL_SSL listener, or set security_protocol to what this one speaks"

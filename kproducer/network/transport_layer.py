@@ -40,7 +40,7 @@ class TransportLayer:
     """Moves the bytes of one TCP connection, without encryption. I/O thread only. No method blocks.
 
     A transport that encrypts is a subclass. It overrides ``is_ready``, ``handshake``, ``wants_write``,
-    ``send``, ``receive_into``, ``has_buffered_bytes``, ``attach``, ``native_error`` and ``early_end_advice``.
+    ``send``, ``receive_into``, ``has_buffered_bytes``, ``attach`` and ``native_error``.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -119,11 +119,6 @@ class TransportLayer:
     def native_error(self, code: int) -> KafkaError | OSError:
         """The error to raise when native code ended with this errno."""
         return OSError(code, os.strerror(code))
-
-    @property
-    def early_end_advice(self) -> str:
-        """What to add to the error if the broker has just ended the connection; empty: nothing."""
-        return ""
 
     def close(self) -> None:
         """Close the socket. Idempotent; never raises."""

@@ -507,20 +507,6 @@ def test_tls(tmp_path: Path) -> None:
         kafka.topic("orders").assert_written([b"placed"])
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_client_without_a_certificate_is_refused(tmp_path: Path, version: ssl.TLSVersion) -> None:
-    authority = Authority()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem)
-    context.load_cert_chain(*authority.issue().write(tmp_path, "broker"))
-    context.verify_mode, context.maximum_version = ssl.CERT_REQUIRED, version
-    with FakeKafka(ssl_context=context) as kafka:
-        settings = {"security_protocol": "SSL", "ssl_cafile": authority.write(tmp_path)}
-        error = error_of_send(kafka, **settings, max_block_ms=1000)
-        assert "if the listener requires a client certificate" in str(error)
-        certificate, key = authority.issue("client").write(tmp_path, "client")
-        send(kafka, b"placed", **settings, ssl_certfile=certificate, ssl_keyfile=key)
-
-
 # -- life cycle ---------------------------------------------------------------------------------------------
 
 

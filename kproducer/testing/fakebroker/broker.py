@@ -138,11 +138,7 @@ class FakeBroker:
         if self.cluster.tls is None:
             reader, writer = await asyncio.open_connection(sock=accepted)
         else:
-            try:
-                reader, writer = await self._open_tls(accepted, self.cluster.tls)
-            except OSError:  # also ssl.SSLError: one side refused the other, or the client left
-                accepted.close()
-                return
+            reader, writer = await self._open_tls(accepted, self.cluster.tls)
         if not self.up:
             writer.transport.abort()
             return

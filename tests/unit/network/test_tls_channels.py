@@ -58,15 +58,9 @@ def connected(
         yield selector, peer
 
 
-def new_selector(
-    make_selector: MakeSelector,
-    client: ssl.SSLContext,
-    *,
-    lacks_certificate: bool = False,
-    **settings: Any,
-) -> Selector:
+def new_selector(make_selector: MakeSelector, client: ssl.SSLContext, **settings: Any) -> Selector:
     def new_transport(sock: socket.socket, host: str) -> TlsTransport:
-        return TlsTransport(sock, client, host, "the test's authority", lacks_certificate=lacks_certificate)
+        return TlsTransport(sock, client, host, "the test's authority")
 
     # The fixture's parameter decides what this name refers to.
     chosen = selector_module.PlaintextChannelIo
@@ -296,31 +290,6 @@ def test_a_client_certificate_that_is_missed_after_the_handshake(
         assert isinstance(error, SslAuthenticationError)
         assert "ssl_keystore_location" in str(error)
         assert re.match(r"127\.0\.0\.1:\d+: the broker ended the TLS handshake", str(error))
-
-
-@pytest.mark.parametrize("is_reset", [False, True])
-@pytest.mark.parametrize(
-    ("lacks_certificate", "has_answered", "expects_advice"),
-    [(True, False, True), (False, False, False), (True, True, False)],
-)
-def test_a_missing_client_certificate_may_end_the_connection_without_an_alert(
-    make_selector: MakeSelector,
-    lacks_certificate: bool,
-    has_answered: bool,
-    expects_advice: bool,
-    is_reset: bool,
-) -> None:
-    with connected(make_selector, lacks_certificate=lacks_certificate) as (selector, peer):
-        if has_answered:
-            peer.write(frame(b"data"))
-            seen = Received()
-            run_until(selector, peer, lambda: bool(seen.payloads), seen)
-        if is_reset:
-            peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        peer.connection.close()
-        error, _ = end_of(selector)
-        assert isinstance(error, DisconnectedError)
-        assert ("requires a client certificate" in str(error)) is expects_advice
 
 
 def test_an_alert_after_data_is_no_refusal(make_selector: MakeSelector) -> None:
