@@ -9,6 +9,7 @@ import base64
 import os
 import ssl
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -53,9 +54,6 @@ class HttpConnections:
             that is not a URL.
     """
 
-    #: Set even if the constructor raises.
-    _pools: Mapping[str, Any] = {}
-
     def __init__(self, settings: ClientSettings) -> None:
         try:
             import httpcore
@@ -78,7 +76,7 @@ class HttpConnections:
         # Guarded by _lock, which is never held during a request, and which a signal handler may take again.
         # Replaced, never changed; by base URL.
         self._lock = threading.RLock()
-        self._pools = {}
+        self._pools: Mapping[str, Any] = {}
         self._pid = 0
         self._is_closed = False
 
@@ -134,12 +132,6 @@ class HttpConnections:
             for pool in pools.values():
                 pool.close()
 
-    def __del__(self) -> None:
-        # A client need not be closed. In a forked child the sockets are the parent's.
-        if self._pools and self._pid == os.getpid():
-            for pool in self._pools.values():
-                pool.close()
-
     def after_fork_in_child(self) -> None:
         """Sockets and locks belong to the parent: use new ones. Must not lock."""
         self._lock = threading.RLock()
@@ -152,6 +144,9 @@ class HttpConnections:
                 self._pools, self._pid = {}, os.getpid()
             if url not in self._pools:
                 self._pools = {**self._pools, url: self._new_pool(self._proxies[url])}
+                # A client need not be closed. The garbage collector runs this before it takes the sockets,
+                # which would warn that they are open.
+                weakref.finalize(self, _close_in_process, self._pools[url], self._pid).atexit = False
             return self._pools[url]
 
     def _new_pool(self, proxy: str | None) -> Any:
@@ -177,6 +172,11 @@ class HttpConnections:
         if parts.scheme == "https":
             arguments["proxy_ssl_context"] = ssl.create_default_context()
         return self.httpcore.HTTPProxy(**arguments)
+
+
+def _close_in_process(pool: Any, pid: int) -> None:
+    if pid == os.getpid():  # in a forked child the sockets are the parent's
+        pool.close()
 
 
 def basic_credentials(user: str, password: str) -> str:

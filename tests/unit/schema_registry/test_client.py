@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import socket
@@ -10,6 +11,7 @@ import ssl
 import sys
 import threading
 import traceback
+import warnings
 from pathlib import Path
 
 import attrs
@@ -547,3 +549,19 @@ def test_a_forked_child_uses_connections_of_its_own(client, registry):
         assert pipe.read() == b"1"
     os.waitpid(pid, 0)
     assert client.get_subjects() == ["child"]
+
+
+def test_a_client_that_the_garbage_collector_finds_closes_its_connections_first(
+    registry: FakeSchemaRegistry,
+) -> None:
+    cycle: list[object] = []
+    for _ in range(20):  # the order in which the collector finalizes objects varies
+        client = SchemaRegistryClient({"url": registry.url})
+        client.get_subjects()
+        cycle.append(client)
+    cycle.append(cycle)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        del client, cycle
+        gc.collect()
+    assert [each.message for each in caught] == []
