@@ -126,13 +126,10 @@ def _send_csv(source: Input) -> None:
     except StopIteration:
         return
     except csv.Error as error:
-        raise BrokenInputError(source.name, number, error, b"\n".join(pending)) from None
+        raise BrokenInputError(source.name, number, error) from None
     except InterruptedInputError as interruption:
-        partial = b"\n".join([*pending, interruption.partial])
-        if isinstance(interruption, BrokenInputError):
-            interruption.partial = partial
-            raise
-        raise InterruptedInputError(number, partial) from None
+        interruption.line = number  # where the row begins
+        raise
 
 
 def _check_columns(source: Input, number: int, columns: list[str]) -> None:
@@ -158,8 +155,29 @@ class ArrowOrigin:
         return range(self.begin, self.begin + self.batch.num_rows)
 
     def original(self, index: int) -> bytes:
-        row = self.batch.slice(index, 1).to_pylist()[0]
+        row = {name: _cell(self.batch.column(name), index) for name in self.batch.schema.names}
         return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _cell(column: Any, index: int) -> Any:
+    try:
+        return column[index].as_py()
+    except Exception:  # as in _rows
+        return column.slice(index, 1).to_string()
+
+
+def _rows(batch: Any) -> Iterator[dict[str, Any] | RowError]:
+    """The rows, or why Python has no value for a cell: texts that are not UTF-8, the year 10000."""
+    try:
+        rows = batch.to_pylist()
+    except Exception as error:  # pyarrow raises errors of many types here
+        if batch.num_rows == 1:
+            yield RowError(f"a cell cannot be read: {type(error).__name__}: {error}")
+        else:
+            for index in range(batch.num_rows):
+                yield from _rows(batch.slice(index, 1))
+    else:
+        yield from rows
 
 
 def _send_arrow(source: Input, batches: Iterator[Any]) -> None:
@@ -185,8 +203,10 @@ def _send_arrow(source: Input, batches: Iterator[Any]) -> None:
             if source.mapping.value is not None:
                 source.sending.send_arrow(origin, part, source.mapping)
             else:
-                for index, columns in enumerate(part.to_pylist()):
+                for index, columns in enumerate(_rows(part)):
                     try:
+                        if isinstance(columns, RowError):
+                            raise columns
                         record = source.mapping.fields(columns)
                     except RowError as error:
                         source.sending.refuse(row + index, origin.original(index), error)
@@ -199,6 +219,9 @@ def _send_parquet(source: Input) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if not source.file.seekable():
+        error = "Parquet files are not read from beginning to end; pass the file itself, not a pipe"
+        raise BrokenInputError(source.name, 0, error)
     try:
         file = pq.ParquetFile(source.file)
     except (pa.ArrowException, OSError) as error:
@@ -210,16 +233,17 @@ def _send_arrow_ipc(source: Input) -> None:
     import pyarrow as pa
 
     try:
-        if source.name != STDIN and source.file.read(6) == b"ARROW1":
+        is_file = source.name != STDIN and source.file.seekable()
+        if is_file and source.file.read(6) == b"ARROW1":
             file = pa.ipc.open_file(source.file)
             batches = (file.get_batch(number) for number in range(file.num_record_batches))
         else:
-            if source.name != STDIN:
+            if is_file:
                 source.file.seek(0)
             # pyarrow takes a short read for the end of the file.
             stream = io.BufferedReader(source.bytes(), CALL_BYTES)
             if stream.peek(6).startswith(b"ARROW1"):
-                error = "this is an Arrow IPC file, not a stream: pass its name instead of stdin"
+                error = "this is an Arrow IPC file, not a stream: pass the file itself, not a pipe"
                 raise BrokenInputError(source.name, 0, error)
             batches = iter(pa.ipc.open_stream(pa.PythonFile(stream, "r")))
     except (pa.ArrowException, OSError) as error:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -126,12 +128,7 @@ def produce(context: click.Context, /, **given: Any) -> None:
     with ExitStack() as stack:
         rejected = None
         if given["rejected_file"] is not None:
-            try:
-                rejected = stack.enter_context(open(given["rejected_file"], "ab"))
-            except OSError as error:
-                raise click.UsageError(
-                    f"--rejected: {str(given['rejected_file'])!r} cannot be opened: {error.strerror}"
-                ) from None
+            rejected = stack.enter_context(_opened_rejected(given["rejected_file"], given["files"]))
         producer = stack.enter_context(open_producer(config))
         context.exit(
             _Run(producer, rejected, given["topic"], given["partition"]).run(
@@ -140,20 +137,47 @@ def produce(context: click.Context, /, **given: Any) -> None:
         )
 
 
-def _opened(name: str) -> AbstractContextManager[BinaryIO]:
+def _opened(name: str, signals: StopSignals) -> AbstractContextManager[BinaryIO]:
     try:
-        return cast("AbstractContextManager[BinaryIO]", click.open_file(name, "rb"))
+        with signals.ending_call():
+            return cast("AbstractContextManager[BinaryIO]", click.open_file(name, "rb"))
     except OSError as error:
         raise BrokenInputError(name, 0, error.strerror) from None
     except RuntimeError:
         raise BrokenInputError(name, 0, "stdin is closed") from None
 
 
+@contextmanager
+def _opened_rejected(path: Path, inputs: Iterable[str]) -> Iterator[RawIOBase]:
+    """The file of rejected input, which is closed afterwards.
+
+    Raises:
+        click.UsageError: it cannot be opened, or is an input, which would have no end.
+        click.ClickException: it cannot be closed.
+    """
+    input_stats = (os.fstat(0) if name == STDIN else os.stat(name) for name in inputs)
+    if path.is_file() and any(os.path.samestat(path.stat(), each) for each in input_stats):
+        raise click.UsageError(f"--rejected: {str(path)!r} is also read; name another file.")
+    try:
+        file = open(path, "ab", buffering=0)  # noqa: SIM115 - closing it may fail, too
+    except OSError as error:
+        raise click.UsageError(f"--rejected: {str(path)!r} cannot be opened: {error.strerror}") from None
+    try:
+        yield file
+    finally:
+        try:
+            file.close()
+        except OSError as error:
+            raise click.ClickException(
+                f"--rejected: {str(path)!r} may lack entries: it cannot be closed: {error.strerror}"
+            ) from None
+
+
 class _Run:
     """One run of the command, from the first input to the summary."""
 
     def __init__(
-        self, producer: KafkaProducer, rejected: BinaryIO | None, topic: str, partition: int | None
+        self, producer: KafkaProducer, rejected: RawIOBase | None, topic: str, partition: int | None
     ) -> None:
         self._producer = producer
         self._console = Console(stderr=True, highlight=False)
@@ -173,41 +197,59 @@ class _Run:
         is_complete = False
         with ExitStack() as stack:
             if self._console.is_terminal:
-                stack.enter_context(
-                    Live(
-                        get_renderable=lambda: Text(self._progress()),
-                        console=self._console,
-                        transient=True,
-                        refresh_per_second=4,
-                    )
-                )
+                stack.enter_context(self._live_progress())
             signals = stack.enter_context(StopSignals(self._stop, lambda: self._producer.close(0)))
+            unread = list(files)
             try:
                 self._await_topic()
-                for name in files:
-                    self._sending.file = name
-                    with _opened(name) as file:
+                while unread:
+                    name = self._sending.begin(unread.pop(0))
+                    with _opened(name, signals) as file:
                         send_input(Input(name, file, self._sending, signals, mapping, separator))
                     self._sending.flush()
                 is_complete = self._sending.stopped_by is None
             except InterruptedInputError as interruption:
-                self._sending.flush()
-                if interruption.partial:
-                    reason = "the line was not read to its end"
-                    self._sending.refuse(interruption.line, interruption.partial, reason)
                 if isinstance(interruption, BrokenInputError):
-                    self._echo(f"Error: {interruption}; nothing after it was sent")
-                elif interruption.line:
-                    self._echo(f"{self._sending.file}: nothing was sent from line {interruption.line} on")
+                    self._echo(f"Error: {interruption}")
+                place = f"from line {interruption.line} on" if interruption.line else "of it"
+                self._echo_unsent(place, unread)
             except KafkaError as error:
                 self._echo(f"Error: {error}; nothing was read")
-            if self._sending.stopped_by is not None:
-                self._echo(f"Error: {self._sending.stopped_by}")
-            self._deliveries.finish()
-        self._echo(self._summary())
+            except Exception:  # a bug, or no memory: still, every line that was read is accounted for
+                self._echo_unsent(f"after line {self._sending.last_line}", unread)
+                raise
+            finally:
+                self._sending.flush()
+                if isinstance(self._sending.stopped_by, KafkaError):
+                    self._echo(f"Error: {self._sending.stopped_by}")
+                self._deliveries.finish()
+                self._echo(self._summary())
+        if not isinstance(self._sending.stopped_by, KafkaError | None):
+            raise self._sending.stopped_by  # a bug, or no memory
         if signals.received:
             return 128 + signals.received
         return 0 if is_complete and not self._deliveries.failed else 1
+
+    def _echo_unsent(self, place: str, unread: list[str]) -> None:
+        others = f", and nothing of {', '.join(unread)}" if unread else ""
+        self._echo(f"{self._sending.file}: nothing was sent {place}{others}")
+
+    @contextmanager
+    def _live_progress(self) -> Iterator[None]:
+        live = Live(
+            get_renderable=lambda: Text(self._progress()),
+            console=self._console,
+            transient=True,
+            refresh_per_second=4,
+        )
+        # As in _echo: the terminal may be gone.
+        with suppress(OSError, SystemExit):
+            live.start()
+        try:
+            yield
+        finally:
+            with suppress(OSError, SystemExit):
+                live.stop()
 
     def _await_topic(self) -> None:
         topic, partition = self._sending.topic, self._sending.partition

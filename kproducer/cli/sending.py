@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kproducer.cli.deliveries import Deliveries, Lines, Origin
 from kproducer.cli.input_bytes import BrokenInputError
 from kproducer.cli.rows import Fields, RowMapping
-from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
+from kproducer.errors import InvalidArgumentError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 
 if TYPE_CHECKING:
@@ -37,13 +37,18 @@ class Sending:
     ) -> None:
         self.topic, self.partition = topic, partition
         self._producer, self._deliveries = producer, deliveries
-        #: The input that is being read.
-        self.file = ""
+        #: The input that is being read, and its last line that was added or refused.
+        self.file, self.last_line = "", 0
         #: Why the producer accepts no more records. Those that are added all the same are reported.
-        self.stopped_by: KafkaError | None = None
-        self._begin()
+        self.stopped_by: Exception | None = None
+        self._begin_call()
 
-    def _begin(self) -> None:
+    def begin(self, file: str) -> str:
+        """Send from another input from now on. Returns its name."""
+        self.file, self.last_line = file, 0
+        return file
+
+    def _begin_call(self) -> None:
         self._records: list[Fields] = []
         self._lines: list[int] = []
         self._originals: list[bytes] = []
@@ -51,6 +56,7 @@ class Sending:
 
     def add(self, line: int, original: bytes, record: Fields) -> None:
         """Send a record: with this call, or with the next ``flush``."""
+        self.last_line = line
         self._records.append(record)
         self._lines.append(line)
         self._originals.append(original)
@@ -60,6 +66,7 @@ class Sending:
 
     def refuse(self, line: int, original: bytes, reason: object) -> None:
         """Report input from which no record can be made."""
+        self.last_line = line
         self._deliveries.report(Lines(self.file, [line], [original]), 0, reason, Outcome.NOT_SENT)
 
     def flush(self) -> None:
@@ -68,7 +75,7 @@ class Sending:
             return
         records, size = self._records, self._size
         origin = Lines(self.file, self._lines, self._originals)
-        self._begin()
+        self._begin_call()
         values, keys, headers, timestamps = zip(*records, strict=True)
         self.call(
             origin,
@@ -98,7 +105,9 @@ class Sending:
             self._deliveries.wait_for_room(size)
             try:
                 accepted = send()
-            except KafkaError as error:
+            except BrokenInputError:
+                raise
+            except Exception as error:  # also MemoryError and bugs: every record is accounted for
                 self.stopped_by = error
                 accepted = getattr(error, "partial_result", None)
         if accepted is not None:
@@ -131,6 +140,7 @@ class Sending:
                 raise BrokenInputError(origin.file, origin.lines[0], error) from None
 
         self.call(origin, batch.num_rows, batch.nbytes + batch.num_rows * _RECORD_BYTES, send)
+        self.last_line = origin.lines[-1]
 
 
 def _with_headers(batch: Any, headers: Any) -> tuple[Any, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -243,9 +244,105 @@ def test_ctrl_c_delivers_what_was_read(cluster):
         process.send_signal(signal.SIGINT)
         errors = process.stderr.read().decode()
         assert process.wait(60) == 130
-    assert "1 record delivered" in errors
-    assert "-, line 2: not sent: the line was not read to its end; input: incomplete" in errors
-    assert "-: nothing was sent from line 2 on" in errors
+    assert "-: nothing was sent from line 2 on\n1 record delivered" in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("input_format", ["lines", "csv"])
+def test_a_line_that_was_not_read_to_its_end_is_only_named(cluster, tmp_path, input_format, number):
+    rejected = tmp_path / "rejected"
+    arguments = ("--format", input_format, "--rejected", str(rejected))
+    with running(cluster, "produce", "events", *arguments) as process:
+        process.stdin.write(b'id\n1\n"two\nthr')
+        process.stdin.flush()
+        wait_until(lambda: len(records(cluster, "events")) > (2 if input_format == "lines" else 0))
+        process.send_signal(number)
+        errors = process.stderr.read().decode()
+        assert process.wait(60) == 128 + number
+    assert rejected.read_bytes() == b""
+    assert f"-: nothing was sent from line {4 if input_format == 'lines' else 3} on" in errors
+
+
+def test_files_that_were_not_read_are_named(cluster, tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text('id\n1\n"2\n' if name == "a" else "id\n1\n")
+    names = [str(tmp_path / name) for name in ("a", "b", "c")]
+    status, errors = run(cluster, "produce", "events", *names, "--format", "csv")
+    assert status == 1
+    assert f"{names[0]}: nothing was sent from line 3 on, and nothing of {names[1]}, {names[2]}" in errors
+
+
+def test_a_signal_ends_the_wait_for_the_writer_of_a_named_pipe(cluster, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "first").write_text("line\n")
+    names = [str(tmp_path / "first"), str(tmp_path / "pipe")]
+    with running(cluster, "produce", "events", *names) as process:
+        wait_until(lambda: records(cluster, "events"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+        assert f"{names[1]}: nothing was sent of it\n1 record delivered" in process.stderr.read().decode()
+
+
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(cluster):
+    program = "trap '' INT HUP; exec \"$@\""
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "events", "-b", cluster.bootstrap_servers]
+    with subprocess.Popen(
+        ["sh", "-c", program, "sh", *command], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdin.write(b"1\n")
+        process.stdin.flush()
+        wait_until(lambda: records(cluster, "events"))
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGINT)
+        process.communicate(b"2\n", timeout=60)
+        assert process.returncode == 0
+    assert len(records(cluster, "events")) == 2
+
+
+def test_rejected_lines_on_a_full_disk_are_on_stderr(cluster):
+    arguments = ("--format", "csv", "--headers", "h", "--rejected", "/dev/full")
+    status, errors = run(
+        cluster, "produce", "events", *arguments,
+        stdin=b"v,h\n1,\n2," + b"[" * 100_000 + b"\n3,\n",
+    )  # fmt: skip
+    assert status == 1
+    assert "cannot be written: No space left on device" in errors
+    assert "-, line 3: not sent: the headers are not JSON; input: 2,[[[" in errors
+    assert "2 records delivered" in errors
+    assert "Traceback" not in errors
+
+
+def test_what_was_read_before_an_unexpected_error_is_delivered(cluster):
+    program = (
+        "from kproducer.cli import rows\n"
+        "def broken(value):\n"
+        "    if value == 'bad': raise MemoryError\n"
+        "rows._headers = broken\n"
+        "from kproducer.cli.command_line import command_line\n"
+        "command_line()\n"
+    )
+    arguments = ["produce", "events", "--format", "csv", "--headers", "h", "-b", cluster.bootstrap_servers]
+    finished = subprocess.run(
+        [sys.executable, "-c", program, *arguments], input=b"h\n1\nbad\n3\n", capture_output=True, timeout=120
+    )
+    assert finished.returncode == 1
+    assert [each.value for each in records(cluster, "events")] == [b'{"h":"1"}']
+    assert b"-: nothing was sent after line 2\n1 record delivered" in finished.stderr
+    assert b"MemoryError" in finished.stderr
+
+
+@pytest.mark.parametrize("name", ["data", "-"])
+def test_the_file_of_rejected_input_is_no_input(cluster, tmp_path, name):
+    data = tmp_path / "data"
+    data.write_text("{\n")
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "events", "--format", "json", name]
+    options = ["--rejected", str(data), "-b", cluster.bootstrap_servers]
+    with data.open() as file:
+        finished = subprocess.run(
+            [*command, *options], cwd=tmp_path, stdin=file, capture_output=True, timeout=60
+        )
+    assert finished.returncode == 2
+    assert b"is also read" in finished.stderr
 
 
 def test_a_second_ctrl_c_gives_up_on_what_is_not_acknowledged(cluster):
