@@ -200,7 +200,7 @@ def _send_arrow(source: Input, batches: Iterator[Any]) -> None:
         for start in range(0, batch.num_rows, rows_per_call):
             part = batch.slice(start, rows_per_call)
             origin = ArrowOrigin(source.name, row, part)
-            if source.mapping.value is not None:
+            if source.mapping.value is not None and source.sending.sends_columns:
                 source.sending.send_arrow(origin, part, source.mapping)
             else:
                 for index, columns in enumerate(_rows(part)):

@@ -25,9 +25,10 @@ from kproducer.cli.connection_options import (
 from kproducer.cli.deliveries import Deliveries
 from kproducer.cli.input_bytes import BrokenInputError, InterruptedInputError, StopSignals
 from kproducer.cli.input_formats import FORMATS, STDIN, Input
+from kproducer.cli.input_types import InputTypes, input_types
 from kproducer.cli.rows import RowMapping
 from kproducer.cli.sending import Sending
-from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
+from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
@@ -120,7 +121,10 @@ def produce(context: click.Context, /, **given: Any) -> None:
         given["timestamp_column"],
         _headers(given["fixed_headers"]) or None,
     )
-    config = producer_config(given)
+    try:
+        config, types = input_types(producer_config(given, serializes=True))
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
     if config.acks == 0:
         raise click.UsageError("acks=0: nobody would know what was delivered; use acks=1 or acks=all.")
     if config.transactional_id:
@@ -131,7 +135,7 @@ def produce(context: click.Context, /, **given: Any) -> None:
             rejected = stack.enter_context(_opened_rejected(given["rejected_file"], given["files"]))
         producer = stack.enter_context(open_producer(config))
         context.exit(
-            _Run(producer, rejected, given["topic"], given["partition"]).run(
+            _Run(producer, rejected, given["topic"], given["partition"], types).run(
                 given["files"], FORMATS[given["input_format"]], mapping, separator
             )
         )
@@ -177,12 +181,17 @@ class _Run:
     """One run of the command, from the first input to the summary."""
 
     def __init__(
-        self, producer: KafkaProducer, rejected: RawIOBase | None, topic: str, partition: int | None
+        self,
+        producer: KafkaProducer,
+        rejected: RawIOBase | None,
+        topic: str,
+        partition: int | None,
+        types: InputTypes,
     ) -> None:
         self._producer = producer
         self._console = Console(stderr=True, highlight=False)
         self._deliveries = Deliveries(producer.config.buffer_memory // 2, self._echo, rejected)
-        self._sending = Sending(producer, self._deliveries, topic, partition)
+        self._sending = Sending(producer, self._deliveries, topic, partition, types)
         self._began = time.monotonic()
         self._has_begun = False
 

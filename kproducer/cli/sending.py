@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kproducer.cli.deliveries import Deliveries, Lines, Origin
 from kproducer.cli.input_bytes import BrokenInputError
-from kproducer.cli.rows import Fields, RowMapping
+from kproducer.cli.input_types import InputTypes
+from kproducer.cli.rows import Fields, Headers, RowMapping
 from kproducer.errors import InvalidArgumentError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 
@@ -30,12 +31,22 @@ class Sending:
         deliveries: takes the results.
         topic: the topic to send to.
         partition: the partition to send to; ``None`` leaves it to the partitioner.
+        types: what the producer's serializers take.
     """
 
     def __init__(
-        self, producer: KafkaProducer, deliveries: Deliveries, topic: str, partition: int | None
+        self,
+        producer: KafkaProducer,
+        deliveries: Deliveries,
+        topic: str,
+        partition: int | None,
+        types: InputTypes,
     ) -> None:
         self.topic, self.partition = topic, partition
+        self._types = types
+        config = producer.config
+        #: Arrow columns do not go through serializers.
+        self.sends_columns = config.key_serializer is None and config.value_serializer is None
         self._producer, self._deliveries = producer, deliveries
         #: The input that is being read, and its last line that was added or refused.
         self.file, self.last_line = "", 0
@@ -49,15 +60,26 @@ class Sending:
         return file
 
     def _begin_call(self) -> None:
-        self._records: list[Fields] = []
+        #: With keys and values as the serializers take them.
+        self._records: list[tuple[Any, Any, Headers | None, int | None]] = []
         self._lines: list[int] = []
         self._originals: list[bytes] = []
         self._size = 0
 
     def add(self, line: int, original: bytes, record: Fields) -> None:
         """Send a record: with this call, or with the next ``flush``."""
+        value: object = record.value
+        key: object = record.key
+        try:
+            if self._types.key is not None and record.key is not None:
+                key = self._types.key.read("key", record.key)
+            if self._types.value is not None and record.value is not None:
+                value = self._types.value.read("value", record.value)
+        except ValueError as error:
+            self.refuse(line, original, error)
+            return
         self.last_line = line
-        self._records.append(record)
+        self._records.append((value, key, record.headers, record.timestamp_ms))
         self._lines.append(line)
         self._originals.append(original)
         self._size += len(original) + _RECORD_BYTES

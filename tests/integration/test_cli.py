@@ -23,6 +23,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.mock_cluster
 
 PRODUCE = 0
+UUID = b"9f0e2f3c-0b6c-4f0e-8c7a-1d2e3f405162"
 MESSAGE_TOO_LARGE, REQUEST_TIMED_OUT, INVALID_RECORD = 10, 7, 87
 
 
@@ -369,6 +370,49 @@ def test_a_partition_that_does_not_exist_is_refused_before_anything_is_read(clus
     status, errors = run(cluster, "produce", "events", "-p", "7", stdin=b"line\n")
     assert status == 1
     assert "-p 7: topic 'events' has 1 partitions, numbered from 0; nothing was read" in errors
+
+
+@pytest.mark.parametrize(
+    ("serializer", "lines", "values"),
+    [
+        ("StringSerializer", b"\xff\n", [b"\xff"]),
+        ("ByteArraySerializer", b"a\n", [b"a"]),
+        ("ByteBufferSerializer", b"a\n", [b"a"]),
+        ("BytesSerializer", b"a\n", [b"a"]),
+        ("ShortSerializer", b"258\n70000\n", [b"\x01\x02"]),
+        ("IntegerSerializer", b"-1\n1_0\n", [b"\xff" * 4]),
+        ("LongSerializer", b"1\n\n1.0\n", [bytes(7) + b"\x01"]),
+        ("FloatSerializer", b"1.5\nx\n", [b"\x3f\xc0\0\0"]),
+        ("DoubleSerializer", b"1.5\nx\n", [b"\x3f\xf8" + bytes(6)]),
+        ("UUIDSerializer", b"%s\n1\n" % UUID, [UUID]),
+        ("VoidSerializer", b"a\n", []),
+    ],
+)
+def test_javas_serializers_take_what_the_text_of_a_line_says(cluster, tmp_path, serializer, lines, values):
+    properties = tmp_path / "client.properties"
+    properties.write_text(f"value.serializer=org.apache.kafka.common.serialization.{serializer}\n")
+    status, errors = run(cluster, "produce", "events", "--config", str(properties), stdin=lines)
+    assert [each.value for each in records(cluster, "events")] == values
+    refused = lines.count(b"\n") - len(values)
+    assert (status, errors.count(": not sent: ")) == (int(refused > 0), refused)
+
+
+@pytest.mark.parametrize("input_format", ["csv", "json", "arrow"])
+def test_columns_of_numbers_have_javas_bytes(cluster, tmp_path, input_format):
+    path = tmp_path / "input"
+    if input_format == "arrow":
+        table = pa.table({"id": [5], "text": ["x"]})
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        path.write_text("id,text\n5,x\n" if input_format == "csv" else '{"id": 5, "text": "x"}\n')
+    serializers = ("-X", "key.serializer=LongSerializer", "-X", "value.serializer=StringSerializer")
+    columns = ("--key", "id", "--value", "text")
+    status, errors = run(
+        cluster, "produce", "events", str(path), "--format", input_format, *columns, *serializers
+    )
+    assert status == 0, errors
+    assert [(each.key, each.value) for each in records(cluster, "events")] == [(bytes(7) + b"\x05", b"x")]
 
 
 def test_settings_come_from_files_and_options(cluster, tmp_path):
