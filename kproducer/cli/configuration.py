@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ from kproducer.runtime.clock import SystemClock
 from kproducer.sending.partitioners import make_partitioner
 from kproducer.serializers import serializer_name
 
+#: Of the table of settings: narrower cells would be hard to read.
+_VALUES_COLUMNS, _MEANING_COLUMNS = 30, 40
+_SENTENCE_END = re.compile(r"(?<=\.) ")
 _HIDDEN = "***"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -42,10 +47,31 @@ def list_settings(as_json: bool) -> None:
         click.echo(json.dumps([_facts(name) for name in SETTINGS], indent=2))
         return
     console = Console(highlight=False)
-    table = Table("setting", "default", "allowed values", "meaning")
+    table = Table()
+    table.add_column("setting", no_wrap=True)
+    for title in ("default", "allowed values"):
+        table.add_column(title, max_width=_VALUES_COLUMNS)
+    table.add_column("meaning", min_width=_MEANING_COLUMNS)
     for name, setting in SETTINGS.items():
         table.add_row(*map(Text, (name, _default(name), setting.allowed_text, setting.about)))
-    console.print(table)
+    if table.__rich_measure__(console, console.options).minimum <= console.width:
+        console.print(table)
+        return
+    for name, setting in SETTINGS.items():
+        click.echo(f"{click.style(name, bold=True)}  {_default(name)}")
+        sentence = _SENTENCE_END.split(setting.about)[0]
+        indent = "    "
+        click.echo(
+            textwrap.fill(
+                sentence,
+                max(console.width, 40),
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+    click.echo("\nconfig explain NAME has the rest, and the allowed values.")
 
 
 @config.command()

@@ -538,6 +538,44 @@ def test_perf_sends_the_records_and_measures(cluster, limits):
     assert (len(values), {len(value) for value in values}) == (2345, {10})
 
 
+def test_perf_prints_a_line_per_interval_and_a_histogram_in_80_columns(cluster):
+    limits = ("--num-records", "500", "--throughput", "500", "--reporting-interval", "100")
+    status, output, _ = printed(cluster, "perf", "events", *limits)
+    assert status == 0
+    lines = output.splitlines()
+    total = next(index for index, line in enumerate(lines) if line.startswith("500 records in "))
+    assert lines[0].split() == ["time", "records/s", "MB/s", "p50", "p99", "max"]
+    assert total > 1
+    assert lines[total + 1].startswith("latency: p50 ")
+    assert lines[total + 2].split() == ["up", "to", "timed", "share"]
+    assert sum(int(line.split()[2]) for line in lines[total + 3 :]) == 100
+    assert max(map(len, lines)) <= 80
+
+
+def test_perf_reports_intervals_while_it_waits_for_the_last_records(cluster):
+    cluster.set_rtt_ms(500)
+    limits = ("--num-records", "300", "--reporting-interval", "100", "--json")
+    status, output, _ = printed(cluster, "perf", "events", *limits)
+    assert status == 0
+    figures = json.loads(output)
+    first, *_, last = figures["intervals"]
+    assert (first["records_per_second"], "latency_ms" in first) == (0, False)
+    assert last["latency_ms"]["maximum"] == figures["latency_ms"]["maximum"]
+    assert sum(row["records"] for row in figures["histogram"]) == 3
+
+
+def test_ctrl_c_while_perf_waits_for_the_last_records_keeps_the_figures(cluster):
+    cluster.start_request_tracking()
+    cluster.set_rtt_ms(1000)
+    with running(cluster, "perf", "events", "--num-records", "300") as process:
+        wait_until(lambda: cluster.requests(PRODUCE))
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Stopped. " in errors
+    assert b"300 records in " in output
+
+
 def test_perf_counts_what_was_not_delivered(cluster):
     cluster.push_errors(PRODUCE, *[INVALID_RECORD] * 1000)
     status, output, errors = printed(cluster, "perf", "events", "--num-records", "300")

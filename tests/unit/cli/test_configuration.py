@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -26,6 +27,24 @@ def test_list_has_every_setting():
     listed = json.loads(config("list", "--json").stdout)
     assert [each["name"] for each in listed] == list(SETTINGS)
     assert config("list").exit_code == 0
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_list_has_name_default_and_the_first_sentence_in_whole_words(width):
+    text = CliRunner().invoke(command_line, ["config", "list"], env={"COLUMNS": str(width)}).stdout
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[lines.index("linger_ms  5 ms") + 1] == "    How long a batch waits for more records."
+    words = set(text.split())
+    for setting in SETTINGS.values():
+        assert set(re.split(r"(?<=\.) ", setting.about)[0].split()) <= words
+    assert set(SETTINGS) <= words
+
+
+def test_a_wide_list_is_a_table_of_whole_names():
+    text = CliRunner().invoke(command_line, ["config", "list"], env={"COLUMNS": "160"}).stdout
+    assert max(map(len, text.splitlines())) <= 160
+    assert [line.split()[1] for line in text.splitlines()[3:-1] if line[2] != " "] == list(SETTINGS)
 
 
 @pytest.mark.parametrize(
