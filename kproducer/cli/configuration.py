@@ -74,7 +74,7 @@ def list_settings(as_json: bool) -> None:
     click.echo("\nconfig explain NAME has the rest, and the allowed values.")
 
 
-@config.command()
+@config.command(short_help="Explain one setting.")
 @click.argument("name")
 def explain(name: str) -> None:
     """Explain the setting NAME, which may be a name of another client."""
@@ -118,7 +118,7 @@ def _default(name: str) -> str:
 # -- files ---------------------------------------------------------------------------------------------
 
 
-@config.command()
+@config.command(short_help="Check a file of settings.")
 @click.argument("file", type=_FILE)
 @click.option("--kcat", "is_kcat", is_flag=True, help="FILE is a configuration file of kcat.")
 def check(file: Path, is_kcat: bool) -> None:
@@ -151,7 +151,7 @@ def check(file: Path, is_kcat: bool) -> None:
     click.echo(f"{file}: {len(settings)} settings, no mistakes")
 
 
-@config.command()
+@config.command(short_help="Print a file as a call of KafkaProducer.")
 @click.argument("file", type=_FILE)
 @click.option("--kcat", "is_kcat", is_flag=True, help="FILE is a configuration file of kcat.")
 @click.option("--show-secrets", is_flag=True, help=f"Print passwords and keys instead of {_HIDDEN}.")

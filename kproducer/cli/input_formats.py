@@ -67,6 +67,9 @@ def _refuse_constant(name: str) -> Any:
 _parse_json: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
+_NOT_UTF_8: Final = "the input is not UTF-8; convert the file, for example with iconv -f ISO-8859-1 -t UTF-8"
+
+
 def _send_json(source: Input) -> None:
     mapping, needs_columns = source.mapping, source.mapping.needs_columns
     for number, line in enumerate(source.bytes().lines(source.name), start=1):
@@ -74,14 +77,19 @@ def _send_json(source: Input) -> None:
         text = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).strip()
         if not text:
             continue
+        if text == b"[" and number == 1:
+            reason = "this is one array, not a value per line; convert it, for example with jq -c '.[]'"
+            raise BrokenInputError(source.name, number, reason)
         try:
             row = _parse_json(text.decode())
             if needs_columns and not isinstance(row, dict):
                 raise RowError("the line is not a JSON object")
             record = mapping.fields(row, text)
+        except UnicodeDecodeError:
+            source.sending.refuse(number, line, _NOT_UTF_8)
         except (ValueError, RecursionError) as error:
-            reason = error if isinstance(error, RowError) else f"the line is not JSON: {error}"
-            source.sending.refuse(number, line, reason)
+            refusal = error if isinstance(error, RowError) else f"the line is not JSON: {error}"
+            source.sending.refuse(number, line, refusal)
         else:
             source.sending.add(number, line, record)
 
@@ -120,7 +128,7 @@ def _send_csv(source: Input) -> None:
                     raise RowError(f"fields in the row: {len(row)}; in the header: {len(header)}")
                 record = source.mapping.fields(dict(zip(header, row, strict=True)))
             except RowError as error:
-                source.sending.refuse(number, original, error)
+                source.sending.refuse(number, original, error if _is_utf_8(original) else _NOT_UTF_8)
             else:
                 source.sending.add(number, original, record)
     except StopIteration:
@@ -132,12 +140,23 @@ def _send_csv(source: Input) -> None:
         raise
 
 
+def _is_utf_8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _check_columns(source: Input, number: int, columns: list[str]) -> None:
     mapping = source.mapping
     for name in (mapping.value, mapping.key, mapping.headers, mapping.timestamp):
         if name is not None and name not in columns:
             found = ", ".join(map(repr, columns))
-            raise BrokenInputError(source.name, number, f"there is no column {name!r}, but {found}")
+            hint = ""
+            if len(columns) == 1 and set(columns[0]) & set(";\t|"):
+                hint = "; only commas separate the fields of CSV"
+            raise BrokenInputError(source.name, number, f"there is no column {name!r}, but {found}{hint}")
     if len(set(columns)) != len(columns):
         raise BrokenInputError(source.name, number, "two columns have the same name")
 
@@ -247,7 +266,7 @@ def _send_arrow_ipc(source: Input) -> None:
                 raise BrokenInputError(source.name, 0, error)
             batches = iter(pa.ipc.open_stream(pa.PythonFile(stream, "r")))
     except (pa.ArrowException, OSError) as error:
-        raise BrokenInputError(source.name, 0, error) from None
+        raise BrokenInputError(source.name, 0, f"no data in Arrow's IPC format: {error}") from None
     _send_arrow(source, batches)
 
 

@@ -59,6 +59,8 @@ def perf(
 ) -> None:
     """Send random records to TOPIC; print throughput and latency. The records stay in the topic."""
     config = producer_config(options)
+    if config.transactional_id:
+        raise click.UsageError("transactional.id: this command has no transactions; remove the setting.")
     try:
         with open_producer(config) as producer:
             # The first connection and the first metadata are not measured.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -58,7 +59,14 @@ def _headers(texts: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
 
 
 def _check_usage(given: dict[str, Any]) -> None:
-    """Refuse options that do not fit together, before anything is read."""
+    """Refuse files that do not exist and options that do not fit together, before anything is read."""
+    is_file = os.path.isfile(given["topic"])
+    swapped = f" The first argument is the topic, and {given['topic']!r} is a file: pass the topic before it."
+    for name in given["files"]:
+        if name != STDIN and not os.path.exists(name):
+            raise click.UsageError(f"The file {name!r} does not exist.{swapped if is_file else ''}")
+    if is_file and STDIN in given["files"] and sys.stdin is not None and sys.stdin.isatty():
+        raise click.UsageError(f"There is no file to send.{swapped}")
     columns = [
         f"--{each}"
         for each in ("key", "value", "headers", "timestamp")
@@ -83,7 +91,7 @@ def _check_usage(given: dict[str, Any]) -> None:
 
 @click.command()
 @click.argument("topic")
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("files", nargs=-1, type=click.Path(dir_okay=False, allow_dash=True))
 @connection_options
 @click.option(
     "--format", "input_format", type=click.Choice(list(FORMATS)), default="lines", show_default=True
@@ -159,8 +167,7 @@ def _opened_rejected(path: Path, inputs: Iterable[str]) -> Iterator[RawIOBase]:
         click.UsageError: it cannot be opened, or is an input, which would have no end.
         click.ClickException: it cannot be closed.
     """
-    input_stats = (os.fstat(0) if name == STDIN else os.stat(name) for name in inputs)
-    if path.is_file() and any(os.path.samestat(path.stat(), each) for each in input_stats):
+    if path.is_file() and any(_is_same(path, name) for name in inputs):
         raise click.UsageError(f"--rejected: {str(path)!r} is also read; name another file.")
     try:
         file = open(path, "ab", buffering=0)  # noqa: SIM115 - closing it may fail, too
@@ -175,6 +182,13 @@ def _opened_rejected(path: Path, inputs: Iterable[str]) -> Iterator[RawIOBase]:
             raise click.ClickException(
                 f"--rejected: {str(path)!r} may lack entries: it cannot be closed: {error.strerror}"
             ) from None
+
+
+def _is_same(path: Path, name: str) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(0) if name == STDIN else os.stat(name))
+    except OSError:  # stdin is closed
+        return False
 
 
 class _Run:
@@ -265,7 +279,7 @@ class _Run:
         count = len(self._producer.partitions_for(topic))
         if partition is not None and partition >= count:
             raise InvalidArgumentError(
-                f"-p {partition}: topic {topic!r} has {count} partitions, numbered from 0"
+                f"-p {partition}: topic {topic!r} has {count} partition{'s' * (count != 1)}, numbered from 0"
             )
         self._has_begun = True
 

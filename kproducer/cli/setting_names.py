@@ -62,24 +62,29 @@ def setting_value(name: str, given: str, text: str) -> Any:
 
 
 def in_our_terms(settings: Mapping[str, str], *, is_java: bool) -> dict[str, Any]:
-    """Settings by Kafka's dotted names, with values of Python's types. Unknown ones are returned as they are.
+    """Settings by Kafka's dotted names, with values of Python's types.
 
     Args:
         settings: texts by name.
         is_java: the names are those of a properties file; otherwise those of any client.
 
     Raises:
-        ConfigError: two names mean the same setting, or a value is not of the setting's type.
+        ConfigError: names all unknown settings; or two names mean the same setting, or a value is wrong.
     """
     ours: dict[str, Any] = {}
     given_names: dict[str, str] = {}
+    unknown = []
     for given, text in settings.items():
         name = java_setting(given) if is_java else resolve(given).name
         if name is None:
-            ours[given] = text
+            unknown.append(f"unknown setting {given!r}: {instead_of(given, DOTTED_NAMES)}")
             continue
         if name in given_names:
             raise ConfigError(f"{given}: the same setting as {given_names[name]}; remove one of them")
         given_names[name] = given
-        ours[DOTTED_NAMES[name]] = setting_value(name, given, text)
+        value = ours[DOTTED_NAMES[name]] = setting_value(name, given, text)
+        if SETTINGS[name].kind != "serializer":  # not every command uses them
+            SETTINGS[name].parse(SETTINGS[name], given, value)
+    if unknown:
+        raise ConfigError("; ".join(unknown))
     return ours

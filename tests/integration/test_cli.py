@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -332,6 +333,31 @@ def test_what_was_read_before_an_unexpected_error_is_delivered(cluster):
     assert b"MemoryError" in finished.stderr
 
 
+def test_a_file_without_a_topic_does_not_read_the_terminal(tmp_path):
+    (tmp_path / "data").write_text("line\n")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "data", "-b", "localhost:1"]
+    finished = subprocess.run(command, cwd=tmp_path, stdin=theirs, capture_output=True, timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert finished.returncode == 2
+    assert (
+        b"There is no file to send. The first argument is the topic, and 'data' is a file" in finished.stderr
+    )
+
+
+def test_a_closed_stdin_is_named(cluster, tmp_path):
+    (tmp_path / "rejected").touch()
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "events", "-b", cluster.bootstrap_servers]
+    finished = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command, "--rejected", str(tmp_path / "rejected")],
+        capture_output=True,
+        timeout=60,
+    )
+    assert finished.returncode == 1
+    assert b"Error: -: stdin is closed\n-: nothing was sent of it\n" in finished.stderr
+
+
 @pytest.mark.parametrize("name", ["data", "-"])
 def test_the_file_of_rejected_input_is_no_input(cluster, tmp_path, name):
     data = tmp_path / "data"
@@ -369,7 +395,7 @@ def test_a_second_ctrl_c_gives_up_on_what_is_not_acknowledged(cluster):
 def test_a_partition_that_does_not_exist_is_refused_before_anything_is_read(cluster, tmp_path):
     status, errors = run(cluster, "produce", "events", "-p", "7", stdin=b"line\n")
     assert status == 1
-    assert "-p 7: topic 'events' has 1 partitions, numbered from 0; nothing was read" in errors
+    assert "-p 7: topic 'events' has 1 partition, numbered from 0; nothing was read" in errors
 
 
 @pytest.mark.parametrize(

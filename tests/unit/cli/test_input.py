@@ -129,6 +129,12 @@ def test_json_lines_that_are_not_json_are_refused(signals):
     ]
 
 
+def test_a_json_array_over_several_lines_is_broken_input(signals):
+    # Otherwise its last element, which no comma follows, would be sent.
+    with pytest.raises(BrokenInputError, match="name, line 1: this is one array, not a value per line"):
+        sent_by("json", b'[\n{"a": 1},\n{"a": 2}\n]\n', signals, RowMapping())
+
+
 def test_a_byte_order_mark_is_no_part_of_a_json_value(signals):
     sent = sent_by("json", b'\xef\xbb\xbf{"a": 1}\n\xef\xbb\xbf{"a": 2}\n', signals, RowMapping())
     assert sent[0] == (1, None, b'{"a": 1}')
@@ -176,7 +182,8 @@ def test_csv_rows_may_contain_line_feeds_and_a_byte_order_mark(signals):
     data = b'\xef\xbb\xbfid,text\r\n1,"two\nlines"\r\n\r\n2,\xff\n3\n4,"a ""quote"""\n'
     sent = sent_by("csv", data, signals, RowMapping(key="id", value="text"))
     assert sent[0] == (2, b"1", b"two\nlines")
-    assert sent[1] == (5, b"2,\xff", "a text cannot be encoded as UTF-8")
+    assert sent[1][:2] == (5, b"2,\xff")
+    assert sent[1][2].startswith("the input is not UTF-8; convert the file")
     assert sent[2] == (6, b"3", "fields in the row: 1; in the header: 2")
     assert sent[3] == (7, b"4", b'a "quote"')
 
@@ -185,6 +192,7 @@ def test_csv_rows_may_contain_line_feeds_and_a_byte_order_mark(signals):
     ("data", "message"),
     [
         (b"a,b\n1,2\n", "name, line 1: there is no column 'id', but 'a', 'b'"),
+        (b"ID;b\n1;2\n", "there is no column 'id', but 'ID;b'; only commas separate the fields of CSV"),
         (b"id,id\n", "name, line 1: two columns have the same name"),
         (b'id,b\n1,2\n"3,4\n5,6\n', "name, line 3: "),
     ],

@@ -35,7 +35,7 @@ def refusal(*arguments: str) -> str:
         ([], "No cluster: pass -b HOST:PORT"),
         (["-b", "host:1", "-X", "akcs=1"], "did you mean acks?"),
         (["-b", "host:1", "-X", "linger.ms=soon"], "linger.ms: expected a whole number"),
-        (["-b", "host"], "the port is missing"),
+        (["-b", "host"], "-b: expected 'host:port', got 'host'; the port is missing"),
         (["-b", "host:1", "-X", "acks=0"], "acks=0: nobody would know what was delivered"),
         (["-b", "host:1", "-X", "transactional.id=a"], "transactional.id: this command has no transactions"),
         (
@@ -52,6 +52,37 @@ def refusal(*arguments: str) -> str:
 )
 def test_a_wrong_call_is_refused_with_what_to_do(arguments, message):
     assert message in " ".join(refusal(*arguments).split())
+
+
+def test_a_topic_that_is_a_file_is_named_if_the_file_is_missing(tmp_path):
+    (tmp_path / "data").write_text("line\n")
+    result = CliRunner().invoke(command_line, ["produce", str(tmp_path / "data"), "events", "-b", "host:1"])
+    assert result.exit_code == 2
+    assert (
+        f"The file 'events' does not exist. The first argument is the topic, and '{tmp_path}" in result.stderr
+    )
+
+
+def test_perf_has_no_transactions():
+    arguments = ["perf", "topic", "-b", "host:1", "-X", "transactional.id=a"]
+    result = CliRunner().invoke(command_line, arguments)
+    assert result.exit_code == 2
+    assert "transactional.id: this command has no transactions" in result.stderr
+
+
+def test_the_file_with_a_mistake_is_named(tmp_path):
+    (tmp_path / "java").write_text("bootstrap.servers=a:1\nlinger=5\n")
+    (tmp_path / "kcat").write_text("bootstrap.servers=a:1\nacks=7\n")
+    given = {"bootstrap_server": None, "settings": ()}
+    with pytest.raises(click.UsageError) as raised:
+        producer_config({**given, "properties_file": tmp_path / "java", "kcat_file": None})
+    java = tmp_path / "java"
+    assert str(raised.value) == (
+        f"{java}: unknown setting 'linger': did you mean linger.ms?; for all mistakes: kproducer config check"
+        f" {java}"
+    )
+    with pytest.raises(click.UsageError, match=rf"{tmp_path}/kcat: acks: expected 0, 1, .* check --kcat "):
+        producer_config({**given, "properties_file": None, "kcat_file": tmp_path / "kcat"})
 
 
 @pytest.mark.parametrize("command", [["produce", "topic"], ["perf", "topic"], ["metadata"]])
@@ -85,6 +116,8 @@ def test_later_options_override_files(tmp_path):
     java.write_text("bootstrap.servers=a:1\nlinger.ms=1\nacks=1\nretries=5\n")
     kcat.write_text("\n# comment\nlinger.ms = 2\nacks=0\nsasl.username=with = sign\n")
     assert read_kcat_file(kcat)["sasl.username"] == "with = sign"
+    kcat.write_bytes("\ufeffsasl.password=a\x0c\u2028b\r\n".encode())
+    assert read_kcat_file(kcat) == {"sasl.password": "a\x0c\u2028b"}
     kcat.write_text("linger.ms=2\nacks=0\n")
     config = producer_config(
         {
