@@ -95,10 +95,10 @@ class Deliveries:
 
     def report(self, origin: Origin, index: int, reason: object, outcome: Outcome) -> None:
         """Count and report a record that was not delivered, or input from which no record can be made."""
-        file, line, original = origin.file, origin.lines[index], origin.original(index)
         with self._changed:
             self.failed[outcome] += 1
             self._entries += 1
+            file, line, original = origin.file, origin.lines[index], origin.original(index)
             is_kept = self._write(file, line, original, reason, outcome)
             if not is_kept or self._entries <= _SHOWN_ENTRIES:
                 text = f"{file}, line {line}: {_HOW[outcome]}: {printable(str(reason))}"
@@ -148,7 +148,11 @@ class Deliveries:
             failures = result.failures()
             for index, error in failures:
                 # An error without an outcome says nothing about the record.
-                self.report(origin, index, error, error.outcome or Outcome.UNKNOWN)
+                outcome = error.outcome or Outcome.UNKNOWN
+                try:
+                    self.report(origin, index, error, outcome)
+                except Exception as mistake:  # such as MemoryError; the outcome is counted
+                    self._echo(f"{origin.file}, line {origin.lines[index]}: {_HOW[outcome]}: {mistake!r}")
             with self._changed:
                 self._pending_bytes -= size
                 self.undecided -= len(result)

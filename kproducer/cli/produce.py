@@ -191,6 +191,10 @@ def _is_same(path: Path, name: str) -> bool:
         return False
 
 
+def _stderr() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
 class _Run:
     """One run of the command, from the first input to the summary."""
 
@@ -203,7 +207,7 @@ class _Run:
         types: InputTypes,
     ) -> None:
         self._producer = producer
-        self._console = Console(stderr=True, highlight=False)
+        self._console = _stderr()
         self._deliveries = Deliveries(producer.config.buffer_memory // 2, self._echo, rejected)
         self._sending = Sending(producer, self._deliveries, topic, partition, types)
         self._began = time.monotonic()
@@ -295,8 +299,13 @@ class _Run:
 
     def _echo(self, text: str) -> None:
         # If nobody reads stderr, rich ends the thread; the exit status still tells that records are missing.
-        with suppress(OSError, SystemExit):
+        try:
             self._console.print(Text(text), soft_wrap=True)
+        except SystemExit:
+            pass  # from now on the console is quiet
+        except OSError:
+            # A console keeps what it could not write, and would try to write it each time.
+            self._console = _stderr()
 
     def _progress(self) -> str:
         return f"{self._counts()}; {self._deliveries.undecided:,} not acknowledged yet"

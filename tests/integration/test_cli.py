@@ -186,6 +186,17 @@ def test_rejected_lines_are_counted_if_nobody_reads_stderr(cluster):
     assert [each.value for each in records(cluster, "events")] == [b"1"]
 
 
+def test_rejected_lines_are_counted_if_stderr_is_on_a_full_disk(cluster):
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "events", "-b", cluster.bootstrap_servers]
+    with open("/dev/full", "wb") as full:
+        # With work that grows with the square of the lines, it takes minutes.
+        finished = subprocess.run(
+            [*command, "--format", "json"], input=b"{\n" * 40_000 + b"1\n", stderr=full, timeout=60
+        )
+    assert finished.returncode == 1
+    assert [each.value for each in records(cluster, "events")] == [b"1"]
+
+
 def test_a_line_that_is_rejected_does_not_stop_the_others(cluster, tmp_path):
     rejected = tmp_path / "rejected"
     status, errors = run(

@@ -9,7 +9,38 @@ import json
 import pytest
 
 from kproducer.cli.deliveries import Deliveries, Lines
-from kproducer.errors import Outcome
+from kproducer.errors import KafkaError, Outcome
+
+
+class Failed:
+    """A ``SendManyResult`` of one record that was rejected."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def wait(self) -> None:
+        pass
+
+    def failures(self) -> list[tuple[int, KafkaError]]:
+        return [(0, KafkaError("wrong").with_outcome(Outcome.REJECTED))]
+
+
+class Unreadable(Lines):
+    def original(self, index: int) -> bytes:
+        raise MemoryError
+
+
+def test_a_record_whose_input_cannot_be_shown_does_not_end_the_reports():
+    echoed: list[str] = []
+    deliveries = Deliveries(1000, echoed.append, None)
+    for origin in (Unreadable("data", [1], [b""]), Lines("data", [2], [b"two"])):
+        deliveries.add(Failed(), origin, 10)  # type: ignore[arg-type]
+    deliveries.finish()
+    assert (deliveries.undecided, deliveries.failed) == (0, {Outcome.REJECTED: 2})
+    assert echoed == [
+        "data, line 1: rejected: MemoryError()",
+        "data, line 2: rejected: wrong; input: two",
+    ]
 
 
 class FullDisk(io.FileIO):
