@@ -223,6 +223,21 @@ _JAVA_NAMES = {
 }
 
 
+#: Classes that do not run here, and what to pass instead.
+_REPLACEMENTS = {
+    "BooleanSerializer": "a function, such as lambda flag: bytes([flag])",
+    "KafkaAvroSerializer": "kproducer.schema_registry.AvroSerializer(...)",
+    "KafkaJsonSchemaSerializer": "kproducer.schema_registry.JSONSerializer(...)",
+    "KafkaProtobufSerializer": "kproducer.schema_registry.ProtobufSerializer(...)",
+}
+
+
+def serializer_name(given: str) -> str:
+    """The name in ``SERIALIZER_NAMES`` of a Java serializer class; other texts are returned."""
+    simple = given.strip().removeprefix(_JAVA_PACKAGE)
+    return _JAVA_NAMES.get(simple, simple)
+
+
 def resolve_serializer(setting: str, given: object) -> Serializer | None:
     """The serializer for a setting's value.
 
@@ -237,13 +252,16 @@ def resolve_serializer(setting: str, given: object) -> Serializer | None:
     if given is None:
         return None
     if isinstance(given, str):
-        name = _JAVA_NAMES.get(given.removeprefix(_JAVA_PACKAGE), given)
-        factory = SERIALIZER_NAMES.get(name)
-        if factory is None:
-            raise ConfigError(
-                f"{setting}: expected one of {', '.join(SERIALIZER_NAMES)}, or a callable, got {given!r}"
-            )
-        return factory()
+        factory = SERIALIZER_NAMES.get(serializer_name(given))
+        if factory is not None:
+            return factory()
+        simple = given.rpartition(".")[2]
+        is_class = simple != given or simple in _REPLACEMENTS
+        instead = _REPLACEMENTS.get(simple, "a function that returns bytes")
+        raise ConfigError(
+            f"{setting}: expected one of {', '.join(SERIALIZER_NAMES)}, or a callable, got {given!r}"
+            + (f"; Java classes cannot run here: pass {instead}" if is_class else "")
+        )
     if isinstance(given, type) and issubclass(given, BuiltInSerializer):
         return given()
     if isinstance(given, type) and (hasattr(given, "serialize") or hasattr(given, "for_field")):

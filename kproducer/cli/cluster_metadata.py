@@ -21,7 +21,7 @@ from kproducer.types import ClusterMetadata
 _UNLIMITED_WIDTH = 10_000
 
 
-@click.command()
+@click.command(short_help="Print brokers, topics and partitions.")
 @click.argument("topic", required=False)
 @connection_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

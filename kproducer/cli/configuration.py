@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import textwrap
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 from rich.console import Console
@@ -13,46 +15,23 @@ from rich.table import Table
 from rich.text import Text
 
 from kproducer.cli.connection_options import read_kcat_file, set_log_level
+from kproducer.cli.setting_names import in_our_terms, java_setting, resolve, setting_value
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
 from kproducer.config.properties_file import read_properties
-from kproducer.config.setting import from_text
 from kproducer.errors import ConfigError
-from kproducer.errors.suggestions import instead_of, own_name
+from kproducer.errors.suggestions import instead_of
+from kproducer.records.compression import Compression
 from kproducer.runtime.clock import SystemClock
+from kproducer.sending.partitioners import make_partitioner
+from kproducer.serializers import serializer_name
 
-_ALIASES = {alias: name for name, setting in SETTINGS.items() for alias in setting.aliases}
-_BY_DOTTED = {dotted: name for name, dotted in DOTTED_NAMES.items()}
-#: Names of librdkafka that are so similar to ours that errors find them without a table.
-_SIMILAR = {
-    "compression.codec": "compression_type",
-    "socket.receive.buffer.bytes": "receive_buffer_bytes",
-    "socket.send.buffer.bytes": "send_buffer_bytes",
-}
-#: Another client's setting that an error suggests to replace, but not with the same value.
-_OTHER_MEANING = {"api_version_auto_timeout_ms"}
-_KIBIBYTES = {"queue.buffering.max.kbytes", "queue_buffering_max_kbytes"}
+#: Of the table of settings: narrower cells would be hard to read.
+_VALUES_COLUMNS, _MEANING_COLUMNS = 30, 40
+_SENTENCE_END = re.compile(r"(?<=\.) ")
 _HIDDEN = "***"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-class Resolved(NamedTuple):
-    """What a name means: ``name`` is the attribute name of a setting, or ``None`` and there is advice."""
-
-    name: str | None
-    advice: str = ""
-
-
-def resolve(given: str) -> Resolved:
-    """Find the setting that has a name here, in Java's client, in librdkafka or in kafka-python."""
-    name = given if given in SETTINGS else None
-    name = name or _BY_DOTTED.get(given) or _ALIASES.get(given) or _SIMILAR.get(given)
-    if name is None and given.replace(".", "_") not in _OTHER_MEANING:
-        name = own_name(given)
-    if name is not None:
-        return Resolved(name)
-    return Resolved(None, instead_of(given, {each: each for each in SETTINGS}))
 
 
 @click.group()
@@ -68,13 +47,34 @@ def list_settings(as_json: bool) -> None:
         click.echo(json.dumps([_facts(name) for name in SETTINGS], indent=2))
         return
     console = Console(highlight=False)
-    table = Table("setting", "default", "allowed values", "meaning")
+    table = Table()
+    table.add_column("setting", no_wrap=True)
+    for title in ("default", "allowed values"):
+        table.add_column(title, max_width=_VALUES_COLUMNS)
+    table.add_column("meaning", min_width=_MEANING_COLUMNS)
     for name, setting in SETTINGS.items():
         table.add_row(*map(Text, (name, _default(name), setting.allowed_text, setting.about)))
-    console.print(table)
+    if table.__rich_measure__(console, console.options).minimum <= console.width:
+        console.print(table)
+        return
+    for name, setting in SETTINGS.items():
+        click.echo(f"{click.style(name, bold=True)}  {_default(name)}")
+        sentence = _SENTENCE_END.split(setting.about)[0]
+        indent = "    "
+        click.echo(
+            textwrap.fill(
+                sentence,
+                max(console.width, 40),
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+    click.echo("\nconfig explain NAME has the rest, and the allowed values.")
 
 
-@config.command()
+@config.command(short_help="Explain one setting.")
 @click.argument("name")
 def explain(name: str) -> None:
     """Explain the setting NAME, which may be a name of another client."""
@@ -118,7 +118,7 @@ def _default(name: str) -> str:
 # -- files ---------------------------------------------------------------------------------------------
 
 
-@config.command()
+@config.command(short_help="Check a file of settings.")
 @click.argument("file", type=_FILE)
 @click.option("--kcat", "is_kcat", is_flag=True, help="FILE is a configuration file of kcat.")
 def check(file: Path, is_kcat: bool) -> None:
@@ -126,19 +126,21 @@ def check(file: Path, is_kcat: bool) -> None:
     settings = _read(file, is_kcat)
     mistakes = []
     for given, value in settings.items():
-        name = _BY_DOTTED.get(given) or _ALIASES.get(given)
+        name = resolve(given).name if is_kcat else java_setting(given)
         try:
             if name is None:
                 mistakes.append(f"unknown setting {given!r}: {instead_of(given, DOTTED_NAMES)}")
             else:
-                SETTINGS[name].parse(SETTINGS[name], given, from_text(SETTINGS[name], given, value))
+                SETTINGS[name].parse(SETTINGS[name], given, setting_value(name, given, value))
         except ConfigError as error:
             mistakes.append(str(error))
     if not mistakes:
         # Each setting is right; what is left are contradictions, and files and packages that are missing.
         set_log_level(logging.INFO)
         try:
-            config = ProducerConfig.from_dotted(settings)
+            config = ProducerConfig.from_dotted(in_our_terms(settings, is_java=not is_kcat))
+            make_partitioner(config.partitioner)
+            Compression.of(config.compression_type)
             new_network_client(config, Metadata(config), SystemClock()).close()
         except ConfigError as error:
             mistakes.append(str(error))
@@ -149,7 +151,7 @@ def check(file: Path, is_kcat: bool) -> None:
     click.echo(f"{file}: {len(settings)} settings, no mistakes")
 
 
-@config.command()
+@config.command(short_help="Print a file as a call of KafkaProducer.")
 @click.argument("file", type=_FILE)
 @click.option("--kcat", "is_kcat", is_flag=True, help="FILE is a configuration file of kcat.")
 @click.option("--show-secrets", is_flag=True, help=f"Print passwords and keys instead of {_HIDDEN}.")
@@ -170,8 +172,11 @@ def translate(file: Path, is_kcat: bool, show_secrets: bool) -> None:
             except ConfigError as error:
                 mistakes.append(str(error))
             else:
-                is_hidden = SETTINGS[resolved.name].is_secret and not show_secrets
-                arguments.append(f"    {resolved.name}={_HIDDEN if is_hidden else value!r},\n")
+                setting = SETTINGS[resolved.name]
+                # URLs may contain passwords.
+                is_hidden = setting.is_secret or setting.show(value) != repr(value)
+                shown = repr(_HIDDEN if is_hidden and not show_secrets else value)
+                arguments.append(f"    {resolved.name}={shown},\n")
     click.echo(f"KafkaProducer(\n{''.join(arguments)})")
     for mistake in mistakes:
         click.echo(f"Not translated: {mistake}", err=True)
@@ -182,11 +187,12 @@ def translate(file: Path, is_kcat: bool, show_secrets: bool) -> None:
 def _value(name: str, given: str, text: str) -> Any:
     """The value as Python's type, checked as far as it does not depend on other settings."""
     setting = SETTINGS[name]
-    value = from_text(setting, given, text)
-    if given in _KIBIBYTES and isinstance(value, int):
-        value *= 1024
-    setting.parse(setting, given, value)
-    return value
+    value = setting_value(name, given, text)
+    parsed = setting.parse(setting, given, value)
+    if setting.kind == "serializer":
+        return serializer_name(value)
+    # Names of Java's classes are stored without their packages.
+    return parsed if setting.kind == "class name" else value
 
 
 def _read(file: Path, is_kcat: bool) -> dict[str, str]:

@@ -9,10 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer.cli.setting_names import in_our_terms
+from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.config.properties_file import read_properties
+from kproducer.config.setting import parse_servers
 from kproducer.errors import ConfigError
 from kproducer.kafka_producer import KafkaProducer
+from kproducer.serializers import Serializer, resolve_serializer
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -34,31 +37,57 @@ def connection_options(command: _Command) -> _Command:
     return command
 
 
-def producer_config(given: Mapping[str, Any]) -> ProducerConfig:
+def producer_config(given: Mapping[str, Any], *, serializes: bool = False) -> ProducerConfig:
     """The settings of all options; ``-b`` and ``-X`` override the files, and ``-F`` overrides ``--config``.
 
     Args:
         given: the values of a command's options, by parameter name. Those that ``connection_options`` did not
             add are ignored.
+        serializes: whether the command uses serializers. Otherwise those that are set are ignored, as Kafka's
+            tools ignore them: they may be classes that exist only in Java.
 
     Raises:
         click.UsageError: a setting is unknown or has a wrong value, or a file cannot be read.
     """
     try:
-        dotted: dict[str, str] = {}
+        dotted: dict[str, Any] = {}
         if given["properties_file"] is not None:
-            dotted |= read_properties(given["properties_file"])
+            dotted |= _read(given["properties_file"], is_kcat=False)
         if given["kcat_file"] is not None:
-            dotted |= read_kcat_file(given["kcat_file"])
+            dotted |= _read(given["kcat_file"], is_kcat=True)
         for setting in given["settings"]:
-            dotted |= name_and_value(setting, "-X")
+            dotted |= in_our_terms(name_and_value(setting, "-X"), is_java=False)
+        for name in ("key.serializer", "value.serializer"):
+            serializer = dotted.pop(name, None)
+            if serializes:
+                dotted[name] = _serializer(name, serializer)
         if given["bootstrap_server"] is not None:
-            dotted["bootstrap.servers"] = given["bootstrap_server"]
+            dotted["bootstrap.servers"] = parse_servers(
+                SETTINGS["bootstrap_servers"], "-b", given["bootstrap_server"]
+            )
         if "bootstrap.servers" not in dotted:
             raise click.UsageError("No cluster: pass -b HOST:PORT, or a file with bootstrap.servers.")
         return ProducerConfig.from_dotted(dotted)
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _read(file: Path, *, is_kcat: bool) -> dict[str, Any]:
+    texts = read_kcat_file(file) if is_kcat else read_properties(file)
+    try:
+        return in_our_terms(texts, is_java=not is_kcat)
+    except ConfigError as error:
+        option = " --kcat" if is_kcat else ""
+        raise ConfigError(
+            f"{file}: {error}; for all mistakes: kproducer config check{option} {file}"
+        ) from None
+
+
+def _serializer(setting: str, given: str | None) -> Serializer | None:
+    try:
+        return resolve_serializer(setting, given)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; -X {setting}=bytes sends the bytes of the input") from None
 
 
 def open_producer(config: ProducerConfig) -> KafkaProducer:
@@ -89,7 +118,8 @@ def read_kcat_file(path: Path) -> dict[str, str]:
     """
     settings: dict[str, str] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # str.splitlines would also split at characters that a password may contain.
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the configuration file {str(path)!r} cannot be read: {error}") from None
     for number, line in enumerate(lines, start=1):

@@ -12,7 +12,9 @@ import queue
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, NamedTuple, Protocol
+from contextlib import suppress
+from io import RawIOBase
+from typing import NamedTuple, Protocol
 
 from kproducer import Outcome, SendManyResult
 from kproducer.errors import printable
@@ -58,16 +60,18 @@ class Deliveries:
     Args:
         limit: bytes of undecided records above which ``wait_for_room`` waits.
         echo: writes a line to stderr.
-        rejected: the file of rejected input.
+        rejected: the file of rejected input. Without a buffer, in which entries that could not be written
+            would stay.
     """
 
-    def __init__(self, limit: int, echo: Callable[[str], object], rejected: BinaryIO | None) -> None:
+    def __init__(self, limit: int, echo: Callable[[str], object], rejected: RawIOBase | None) -> None:
         self._limit, self._echo, self._rejected = limit, echo, rejected
         self._sent: queue.SimpleQueue[tuple[SendManyResult, Origin, int] | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         # Guarded by _changed:
         self._pending_bytes = 0
         self._entries = 0
+        self._write_failed = False
         #: Accepted records whose outcome was not counted yet.
         self.undecided = 0
         self.delivered = 0
@@ -91,10 +95,10 @@ class Deliveries:
 
     def report(self, origin: Origin, index: int, reason: object, outcome: Outcome) -> None:
         """Count and report a record that was not delivered, or input from which no record can be made."""
-        file, line, original = origin.file, origin.lines[index], origin.original(index)
         with self._changed:
             self.failed[outcome] += 1
             self._entries += 1
+            file, line, original = origin.file, origin.lines[index], origin.original(index)
             is_kept = self._write(file, line, original, reason, outcome)
             if not is_kept or self._entries <= _SHOWN_ENTRIES:
                 text = f"{file}, line {line}: {_HOW[outcome]}: {printable(str(reason))}"
@@ -113,11 +117,22 @@ class Deliveries:
             entry["input"] = original.decode()
         except UnicodeDecodeError:
             entry["input_base64"] = base64.b64encode(original).decode()
+        data = memoryview(json.dumps(entry).encode() + b"\n")
+        written = 0
         try:
-            self._rejected.write(json.dumps(entry).encode() + b"\n")
-            self._rejected.flush()
+            while written < len(data):
+                written += self._rejected.write(data[written:]) or 0
         except OSError as error:
-            self._echo(f"The file of rejected input cannot be written: {error.strerror}")
+            if written:
+                # A full disk may have taken a part of the entry; pipes cannot be truncated.
+                with suppress(OSError):
+                    self._rejected.truncate(self._rejected.tell() - written)
+            if not self._write_failed:
+                self._write_failed = True
+                self._echo(
+                    f"The file of rejected input cannot be written: {error.strerror}; entries that it does"
+                    " not have are shown here"
+                )
             return False
         return True
 
@@ -133,7 +148,11 @@ class Deliveries:
             failures = result.failures()
             for index, error in failures:
                 # An error without an outcome says nothing about the record.
-                self.report(origin, index, error, error.outcome or Outcome.UNKNOWN)
+                outcome = error.outcome or Outcome.UNKNOWN
+                try:
+                    self.report(origin, index, error, outcome)
+                except Exception as mistake:  # such as MemoryError; the outcome is counted
+                    self._echo(f"{origin.file}, line {origin.lines[index]}: {_HOW[outcome]}: {mistake!r}")
             with self._changed:
                 self._pending_bytes -= size
                 self.undecided -= len(result)

@@ -63,7 +63,7 @@ class _Examination(NamedTuple):
     brokers: Iterable[Node] = ()
 
 
-@click.command()
+@click.command(short_help="Find out why brokers cannot be used.")
 @connection_options
 def doctor(**options: Any) -> None:
     """Connect to every broker step by step; say what fails and what to do.

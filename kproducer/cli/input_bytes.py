@@ -8,25 +8,28 @@ import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, BinaryIO
 
 #: A longer line is not a line: reading on would need memory without limit.
 LONGEST_LINE = 64 * 1024 * 1024
 _READ_BYTES = 256 * 1024
+#: Windows has no SIGHUP.
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class InterruptedInputError(Exception):
     """Nothing more is read, because of a signal or because the producer accepts no more records.
 
     Args:
-        line: the number of the line that was being read.
-        partial: what was read of that line.
+        line: the first line, or row of a binary file, that was not read to its end: nothing was sent from
+            there on. 0: nothing was read.
     """
 
-    def __init__(self, line: int = 0, partial: bytes = b"") -> None:
-        super().__init__(line, partial)
-        self.line, self.partial = line, partial
+    def __init__(self, line: int = 0) -> None:
+        super().__init__(line)
+        self.line = line
 
 
 class BrokenInputError(InterruptedInputError):
@@ -34,13 +37,12 @@ class BrokenInputError(InterruptedInputError):
 
     Args:
         file: as the user named it.
-        line: the line, or the row of a binary file, at which it ends; 0: before the first one.
+        line: as for the base class.
         reason: what is wrong.
-        partial: what was read of that line.
     """
 
-    def __init__(self, file: str, line: int, reason: object, partial: bytes = b"") -> None:
-        super().__init__(line, partial)
+    def __init__(self, file: str, line: int, reason: object) -> None:
+        super().__init__(line)
         self.reason = f"{file}, line {line}: {reason}" if line else f"{file}: {reason}"
 
     def __str__(self) -> str:
@@ -48,7 +50,9 @@ class BrokenInputError(InterruptedInputError):
 
 
 class StopSignals:
-    """SIGINT and SIGTERM while a command runs: the first one stops the input, a later one gives up.
+    """SIGINT, SIGTERM and SIGHUP while a command runs: the first one stops the input, a later one gives up.
+
+    A signal that was ignored when the command started stays ignored: ``nohup`` and background jobs need it.
 
     Args:
         stop: called once, on a thread of its own, after the first signal.
@@ -58,14 +62,16 @@ class StopSignals:
     def __init__(self, stop: Callable[[], object], give_up: Callable[[], object]) -> None:
         self._stop, self._give_up = stop, give_up
         self._previous: dict[int, Any] = {}
+        self._ends_call = False
         #: The number of the first signal; 0: there was none.
         self.received = 0
         #: Becomes readable with the first signal.
         self.readable, self._writable = os.pipe()
 
     def __enter__(self) -> StopSignals:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._handle)
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -74,6 +80,21 @@ class StopSignals:
         os.close(self.readable)
         os.close(self._writable)
 
+    @contextmanager
+    def ending_call(self) -> Iterator[None]:
+        """For a call that would continue after a signal, such as one that opens a pipe without a writer.
+
+        Raises:
+            InterruptedInputError: there was a signal, before the call or during it.
+        """
+        self._ends_call = True
+        try:
+            if self.received:
+                raise InterruptedInputError
+            yield
+        finally:
+            self._ends_call = False
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         # The threads may take locks that the interrupted code holds.
         is_first = not self.received
@@ -81,6 +102,8 @@ class StopSignals:
             self.received = number
             os.write(self._writable, b"!")
         threading.Thread(target=self._stop if is_first else self._give_up, daemon=True).start()
+        if self._ends_call:
+            raise InterruptedInputError
 
 
 class InputBytes(io.RawIOBase):
@@ -133,9 +156,9 @@ class InputBytes(io.RawIOBase):
             try:
                 data = self.read(_READ_BYTES)
             except InterruptedInputError:
-                raise InterruptedInputError(count + 1, b"".join(parts)) from None
+                raise InterruptedInputError(count + 1) from None
             except OSError as error:
-                raise BrokenInputError(name, count + 1, error.strerror, b"".join(parts)) from None
+                raise BrokenInputError(name, count + 1, error.strerror) from None
             if not data:
                 break
             first, *others = data.split(b"\n")
@@ -143,7 +166,7 @@ class InputBytes(io.RawIOBase):
             length += len(first)
             if length > LONGEST_LINE:
                 reason = f"the line is longer than {LONGEST_LINE} bytes"
-                raise BrokenInputError(name, count + 1, reason, b"".join(parts))
+                raise BrokenInputError(name, count + 1, reason)
             if others:
                 *complete, last = others
                 yield b"".join(parts)

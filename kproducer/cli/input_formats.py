@@ -67,6 +67,9 @@ def _refuse_constant(name: str) -> Any:
 _parse_json: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
+_NOT_UTF_8: Final = "the input is not UTF-8; convert the file, for example with iconv -f ISO-8859-1 -t UTF-8"
+
+
 def _send_json(source: Input) -> None:
     mapping, needs_columns = source.mapping, source.mapping.needs_columns
     for number, line in enumerate(source.bytes().lines(source.name), start=1):
@@ -74,14 +77,19 @@ def _send_json(source: Input) -> None:
         text = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).strip()
         if not text:
             continue
+        if text == b"[" and number == 1:
+            reason = "this is one array, not a value per line; convert it, for example with jq -c '.[]'"
+            raise BrokenInputError(source.name, number, reason)
         try:
             row = _parse_json(text.decode())
             if needs_columns and not isinstance(row, dict):
                 raise RowError("the line is not a JSON object")
             record = mapping.fields(row, text)
+        except UnicodeDecodeError:
+            source.sending.refuse(number, line, _NOT_UTF_8)
         except (ValueError, RecursionError) as error:
-            reason = error if isinstance(error, RowError) else f"the line is not JSON: {error}"
-            source.sending.refuse(number, line, reason)
+            refusal = error if isinstance(error, RowError) else f"the line is not JSON: {error}"
+            source.sending.refuse(number, line, refusal)
         else:
             source.sending.add(number, line, record)
 
@@ -120,19 +128,24 @@ def _send_csv(source: Input) -> None:
                     raise RowError(f"fields in the row: {len(row)}; in the header: {len(header)}")
                 record = source.mapping.fields(dict(zip(header, row, strict=True)))
             except RowError as error:
-                source.sending.refuse(number, original, error)
+                source.sending.refuse(number, original, error if _is_utf_8(original) else _NOT_UTF_8)
             else:
                 source.sending.add(number, original, record)
     except StopIteration:
         return
     except csv.Error as error:
-        raise BrokenInputError(source.name, number, error, b"\n".join(pending)) from None
+        raise BrokenInputError(source.name, number, error) from None
     except InterruptedInputError as interruption:
-        partial = b"\n".join([*pending, interruption.partial])
-        if isinstance(interruption, BrokenInputError):
-            interruption.partial = partial
-            raise
-        raise InterruptedInputError(number, partial) from None
+        interruption.line = number  # where the row begins
+        raise
+
+
+def _is_utf_8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _check_columns(source: Input, number: int, columns: list[str]) -> None:
@@ -140,7 +153,10 @@ def _check_columns(source: Input, number: int, columns: list[str]) -> None:
     for name in (mapping.value, mapping.key, mapping.headers, mapping.timestamp):
         if name is not None and name not in columns:
             found = ", ".join(map(repr, columns))
-            raise BrokenInputError(source.name, number, f"there is no column {name!r}, but {found}")
+            hint = ""
+            if len(columns) == 1 and set(columns[0]) & set(";\t|"):
+                hint = "; only commas separate the fields of CSV"
+            raise BrokenInputError(source.name, number, f"there is no column {name!r}, but {found}{hint}")
     if len(set(columns)) != len(columns):
         raise BrokenInputError(source.name, number, "two columns have the same name")
 
@@ -158,8 +174,29 @@ class ArrowOrigin:
         return range(self.begin, self.begin + self.batch.num_rows)
 
     def original(self, index: int) -> bytes:
-        row = self.batch.slice(index, 1).to_pylist()[0]
+        row = {name: _cell(self.batch.column(name), index) for name in self.batch.schema.names}
         return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _cell(column: Any, index: int) -> Any:
+    try:
+        return column[index].as_py()
+    except Exception:  # as in _rows
+        return column.slice(index, 1).to_string()
+
+
+def _rows(batch: Any) -> Iterator[dict[str, Any] | RowError]:
+    """The rows, or why Python has no value for a cell: texts that are not UTF-8, the year 10000."""
+    try:
+        rows = batch.to_pylist()
+    except Exception as error:  # pyarrow raises errors of many types here
+        if batch.num_rows == 1:
+            yield RowError(f"a cell cannot be read: {type(error).__name__}: {error}")
+        else:
+            for index in range(batch.num_rows):
+                yield from _rows(batch.slice(index, 1))
+    else:
+        yield from rows
 
 
 def _send_arrow(source: Input, batches: Iterator[Any]) -> None:
@@ -182,11 +219,13 @@ def _send_arrow(source: Input, batches: Iterator[Any]) -> None:
         for start in range(0, batch.num_rows, rows_per_call):
             part = batch.slice(start, rows_per_call)
             origin = ArrowOrigin(source.name, row, part)
-            if source.mapping.value is not None:
+            if source.mapping.value is not None and source.sending.sends_columns:
                 source.sending.send_arrow(origin, part, source.mapping)
             else:
-                for index, columns in enumerate(part.to_pylist()):
+                for index, columns in enumerate(_rows(part)):
                     try:
+                        if isinstance(columns, RowError):
+                            raise columns
                         record = source.mapping.fields(columns)
                     except RowError as error:
                         source.sending.refuse(row + index, origin.original(index), error)
@@ -199,6 +238,9 @@ def _send_parquet(source: Input) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if not source.file.seekable():
+        error = "Parquet files are not read from beginning to end; pass the file itself, not a pipe"
+        raise BrokenInputError(source.name, 0, error)
     try:
         file = pq.ParquetFile(source.file)
     except (pa.ArrowException, OSError) as error:
@@ -210,20 +252,21 @@ def _send_arrow_ipc(source: Input) -> None:
     import pyarrow as pa
 
     try:
-        if source.name != STDIN and source.file.read(6) == b"ARROW1":
+        is_file = source.name != STDIN and source.file.seekable()
+        if is_file and source.file.read(6) == b"ARROW1":
             file = pa.ipc.open_file(source.file)
             batches = (file.get_batch(number) for number in range(file.num_record_batches))
         else:
-            if source.name != STDIN:
+            if is_file:
                 source.file.seek(0)
             # pyarrow takes a short read for the end of the file.
             stream = io.BufferedReader(source.bytes(), CALL_BYTES)
             if stream.peek(6).startswith(b"ARROW1"):
-                error = "this is an Arrow IPC file, not a stream: pass its name instead of stdin"
+                error = "this is an Arrow IPC file, not a stream: pass the file itself, not a pipe"
                 raise BrokenInputError(source.name, 0, error)
             batches = iter(pa.ipc.open_stream(pa.PythonFile(stream, "r")))
     except (pa.ArrowException, OSError) as error:
-        raise BrokenInputError(source.name, 0, error) from None
+        raise BrokenInputError(source.name, 0, f"no data in Arrow's IPC format: {error}") from None
     _send_arrow(source, batches)
 
 

@@ -10,12 +10,14 @@ import random
 import string
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kproducer.cli.connection_options import connection_options, open_producer, producer_config
-from kproducer.errors import KafkaError
+from kproducer.cli.latency import duration, histogram, histogram_lines, latency_figures, three_digits
+from kproducer.errors import KafkaError, KafkaTimeoutError
 
 if TYPE_CHECKING:
     from kproducer.bulk.send_many_result import SendManyResult
@@ -28,7 +30,7 @@ _TIMED_ONE_OF = 100
 #: the large ones, which take long to make, and memory.
 _VALUES = 1000
 _VALUES_BYTES = 16 << 20
-_PERCENTILES = (50.0, 95.0, 99.0, 99.9)
+_PERCENTS = (50.0, 95.0, 99.0, 99.9)
 
 
 @click.command()
@@ -37,24 +39,37 @@ _PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 @click.option("--num-records", type=click.IntRange(min=1), default=100_000, show_default=True)
 @click.option("--record-size", type=click.IntRange(min=0), default=100, show_default=True, help="Bytes.")
 @click.option("--throughput", type=click.IntRange(min=1), help="Records per second [default: no limit].")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--reporting-interval",
+    "interval_ms",
+    type=click.IntRange(min=1),
+    default=5000,
+    show_default=True,
+    help="Milliseconds from one line of figures to the next.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, at the end.")
 def perf(
     topic: str,
     num_records: int,
     record_size: int,
     throughput: int | None,
+    interval_ms: int,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Send random records to TOPIC; print throughput and latency. The records stay in the topic."""
     config = producer_config(options)
+    if config.transactional_id:
+        raise click.UsageError("transactional.id: this command has no transactions; remove the setting.")
     try:
         with open_producer(config) as producer:
             # The first connection and the first metadata are not measured.
             producer.partitions_for(topic)
-            measurement = _Measurement(producer, topic, record_size)
+            on_interval = _ignore if as_json else _print_interval
+            measurement = _Measurement(producer, topic, record_size, interval_ms / 1000, on_interval)
             try:
                 measurement.send(num_records, throughput)
+                figures = measurement.finish()
             except KeyboardInterrupt:
                 click.echo("Stopped. Another Ctrl-C gives up on what is not acknowledged.", err=True)
                 try:
@@ -64,7 +79,6 @@ def perf(
                     raise
                 _print(figures, as_json)
                 raise click.exceptions.Exit(130) from None
-            figures = measurement.finish()
     except KafkaError as error:
         raise click.ClickException(str(error)) from None
     _print(figures, as_json)
@@ -74,10 +88,22 @@ def perf(
         )
 
 
+def _ignore(figures: dict[str, Any], is_first: bool) -> None:
+    pass
+
+
 class _Measurement:
     """Sends records and measures. The I/O thread calls ``_acknowledged``."""
 
-    def __init__(self, producer: KafkaProducer, topic: str, record_size: int) -> None:
+    def __init__(
+        self,
+        producer: KafkaProducer,
+        topic: str,
+        record_size: int,
+        interval_s: float,
+        on_interval: Callable[[dict[str, Any], bool], object],
+    ) -> None:
+        self._interval_s, self._on_interval = interval_s, on_interval
         self._producer, self._topic, self._record_size = producer, topic, record_size
         self._values = random_values(record_size)
         self._results: deque[SendManyResult] = deque()
@@ -86,17 +112,24 @@ class _Measurement:
         self._timed_failures = 0
         self.first_error: KafkaError | None = None
         self._delivered = self._failed = 0
-        self._began_s = time.perf_counter()
+        self._began_s = self._reported_s = time.perf_counter()
+        self._next_report_s = self._began_s + interval_s
+        #: The figures of each interval, and what they contain of all records and latencies.
+        self._intervals: list[dict[str, Any]] = []
+        self._reported_records = self._reported_latencies = 0
 
     def send(self, count: int, rate: int | None) -> None:
         """Send records, at most ``rate`` per second, in groups whose first record is timed."""
         group = _TIMED_ONE_OF if rate is None else max(1, min(_TIMED_ONE_OF, rate // 100))
-        self._began_s = time.perf_counter()
+        self._began_s = self._reported_s = time.perf_counter()
+        self._next_report_s = self._began_s + self._interval_s
         for first in range(0, count, group):
             if rate is not None:
                 due_s = self._began_s + first / rate
                 time.sleep(max(due_s - time.perf_counter(), 0))
             self._send_group(first, min(group, count - first))
+            if time.perf_counter() >= self._next_report_s:
+                self._report_interval()
 
     def _send_group(self, first: int, count: int) -> None:
         start = first % _VALUES
@@ -119,6 +152,9 @@ class _Measurement:
                 if accepted is not None:
                     self._results.append(accepted)
                 raise
+        self._count_done()
+
+    def _count_done(self) -> None:
         while self._results and self._results[0].done():
             self._count(self._results.popleft())
 
@@ -129,27 +165,53 @@ class _Measurement:
             self.first_error = self.first_error or result.failures()[0][1]
 
     def finish(self) -> dict[str, Any]:
-        """Wait until every outcome is known, and return the figures."""
-        self._producer.flush()
+        """Wait until every outcome is known, and return the figures. May be called again after Ctrl-C."""
+        while True:
+            try:
+                self._producer.flush(max(self._next_report_s - time.perf_counter(), 0.001))
+                break
+            except KafkaTimeoutError:
+                self._report_interval()
         seconds = time.perf_counter() - self._began_s
         while self._results:
             self._count(self._results.popleft())
-        latencies_ms = sorted(each / 1e6 for each in self._latencies_ns)
-        delivered = self._delivered + len(latencies_ms)
-        figures: dict[str, Any] = {
-            "records": delivered,
+        latencies_ms = [each / 1e6 for each in self._latencies_ns]
+        if self._intervals:
+            self._report_interval()
+        figures = {
+            "records": self._delivered + len(latencies_ms),
             "failed": self._failed + self._timed_failures,
-            "seconds": round(seconds, 3),
-            "records_per_second": round(delivered / seconds),
-            "megabytes_per_second": round(delivered * self._record_size / seconds / 1e6, 2),
+            **self._rates(self._delivered + len(latencies_ms), seconds, seconds),
+            "intervals": self._intervals,
         }
         if latencies_ms:
-            figures["latency_ms"] = {
-                "average": round(sum(latencies_ms) / len(latencies_ms), 3),
-                **{f"p{each:g}": round(percentile(latencies_ms, each), 3) for each in _PERCENTILES},
-                "maximum": round(latencies_ms[-1], 3),
-            }
+            figures["latency_ms"] = latency_figures(latencies_ms, _PERCENTS)
+            figures["histogram"] = histogram(latencies_ms)
         return figures
+
+    def _rates(self, delivered: int, duration_s: float, end_s: float) -> dict[str, Any]:
+        return {
+            "seconds": round(end_s, 3),
+            "records_per_second": round(delivered / duration_s),
+            "megabytes_per_second": round(delivered * self._record_size / duration_s / 1e6, 6),
+        }
+
+    def _report_interval(self) -> None:
+        self._count_done()
+        now_s = time.perf_counter()
+        # The I/O thread may add more meanwhile.
+        latencies_ms = [each / 1e6 for each in self._latencies_ns[self._reported_latencies :]]
+        self._reported_latencies += len(latencies_ms)
+        delivered = self._delivered + self._reported_latencies
+        figures = self._rates(
+            delivered - self._reported_records, now_s - self._reported_s, now_s - self._began_s
+        )
+        if latencies_ms:
+            figures["latency_ms"] = latency_figures(latencies_ms, _PERCENTS)
+        self._reported_records, self._reported_s = delivered, now_s
+        self._next_report_s = now_s + self._interval_s
+        self._intervals.append(figures)
+        self._on_interval(figures, len(self._intervals) == 1)
 
 
 def random_values(size_bytes: int) -> list[bytes]:
@@ -161,20 +223,41 @@ def random_values(size_bytes: int) -> list[bytes]:
     return [values[each % different] for each in range(_VALUES)]
 
 
-def percentile(ascending: list[float], percent: float) -> float:
-    """The smallest value that at least ``percent`` of the values do not exceed."""
-    rank = -int(-len(ascending) * percent // 100)
-    return ascending[min(max(rank, 1), len(ascending)) - 1]
+_COLUMNS = ("time", "records/s", "MB/s", "p50", "p99", "max")
+
+
+def _print_interval(figures: dict[str, Any], is_first: bool) -> None:
+    latency = figures.get("latency_ms")
+    cells = (
+        f"{figures['seconds']:,.1f} s",
+        three_digits(figures["records_per_second"]),
+        three_digits(figures["megabytes_per_second"]),
+        *(duration(latency[name]) if latency else "-" for name in ("p50", "p99", "maximum")),
+    )
+    for line in (_COLUMNS, cells) if is_first else (cells,):
+        _echo("".join(f"{cell:>12}" for cell in line))
 
 
 def _print(figures: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(figures, indent=2))
         return
-    click.echo(
-        f"{figures['records']:,} records in {figures['seconds']:,.1f} s:"
-        f" {figures['records_per_second']:,} per second, {figures['megabytes_per_second']:,} MB per second"
+    _echo(
+        f"{figures['records']:,} records in {three_digits(figures['seconds'])} s:"
+        f" {three_digits(figures['records_per_second'])} records/s,"
+        f" {three_digits(figures['megabytes_per_second'])} MB/s"
     )
     if "latency_ms" in figures:
-        latencies = (f"{name} {value:,} ms" for name, value in figures["latency_ms"].items())
-        click.echo(f"latency: {', '.join(latencies)}")
+        latency = figures["latency_ms"]
+        names = [f"p{each:g}" for each in _PERCENTS]
+        parts = [f"{name} {duration(latency[name])}" for name in names]
+        _echo(f"latency: {', '.join(parts)}, max {duration(latency['maximum'])}")
+        for line in histogram_lines(figures["histogram"]):
+            _echo(line)
+
+
+def _echo(line: str) -> None:
+    try:
+        click.echo(line)
+    except UnicodeEncodeError:  # the terminal has no "µ"
+        click.echo(line.replace("µ", "u"))

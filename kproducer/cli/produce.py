@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,9 +26,10 @@ from kproducer.cli.connection_options import (
 from kproducer.cli.deliveries import Deliveries
 from kproducer.cli.input_bytes import BrokenInputError, InterruptedInputError, StopSignals
 from kproducer.cli.input_formats import FORMATS, STDIN, Input
+from kproducer.cli.input_types import InputTypes, input_types
 from kproducer.cli.rows import RowMapping
 from kproducer.cli.sending import Sending
-from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
+from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
@@ -55,7 +59,14 @@ def _headers(texts: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
 
 
 def _check_usage(given: dict[str, Any]) -> None:
-    """Refuse options that do not fit together, before anything is read."""
+    """Refuse files that do not exist and options that do not fit together, before anything is read."""
+    is_file = os.path.isfile(given["topic"])
+    swapped = f" The first argument is the topic, and {given['topic']!r} is a file: pass the topic before it."
+    for name in given["files"]:
+        if name != STDIN and not os.path.exists(name):
+            raise click.UsageError(f"The file {name!r} does not exist.{swapped if is_file else ''}")
+    if is_file and STDIN in given["files"] and sys.stdin is not None and sys.stdin.isatty():
+        raise click.UsageError(f"There is no file to send.{swapped}")
     columns = [
         f"--{each}"
         for each in ("key", "value", "headers", "timestamp")
@@ -80,7 +91,7 @@ def _check_usage(given: dict[str, Any]) -> None:
 
 @click.command()
 @click.argument("topic")
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("files", nargs=-1, type=click.Path(dir_okay=False, allow_dash=True))
 @connection_options
 @click.option(
     "--format", "input_format", type=click.Choice(list(FORMATS)), default="lines", show_default=True
@@ -118,7 +129,10 @@ def produce(context: click.Context, /, **given: Any) -> None:
         given["timestamp_column"],
         _headers(given["fixed_headers"]) or None,
     )
-    config = producer_config(given)
+    try:
+        config, types = input_types(producer_config(given, serializes=True))
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
     if config.acks == 0:
         raise click.UsageError("acks=0: nobody would know what was delivered; use acks=1 or acks=all.")
     if config.transactional_id:
@@ -126,39 +140,76 @@ def produce(context: click.Context, /, **given: Any) -> None:
     with ExitStack() as stack:
         rejected = None
         if given["rejected_file"] is not None:
-            try:
-                rejected = stack.enter_context(open(given["rejected_file"], "ab"))
-            except OSError as error:
-                raise click.UsageError(
-                    f"--rejected: {str(given['rejected_file'])!r} cannot be opened: {error.strerror}"
-                ) from None
+            rejected = stack.enter_context(_opened_rejected(given["rejected_file"], given["files"]))
         producer = stack.enter_context(open_producer(config))
         context.exit(
-            _Run(producer, rejected, given["topic"], given["partition"]).run(
+            _Run(producer, rejected, given["topic"], given["partition"], types).run(
                 given["files"], FORMATS[given["input_format"]], mapping, separator
             )
         )
 
 
-def _opened(name: str) -> AbstractContextManager[BinaryIO]:
+def _opened(name: str, signals: StopSignals) -> AbstractContextManager[BinaryIO]:
     try:
-        return cast("AbstractContextManager[BinaryIO]", click.open_file(name, "rb"))
+        with signals.ending_call():
+            return cast("AbstractContextManager[BinaryIO]", click.open_file(name, "rb"))
     except OSError as error:
         raise BrokenInputError(name, 0, error.strerror) from None
     except RuntimeError:
         raise BrokenInputError(name, 0, "stdin is closed") from None
 
 
+@contextmanager
+def _opened_rejected(path: Path, inputs: Iterable[str]) -> Iterator[RawIOBase]:
+    """The file of rejected input, which is closed afterwards.
+
+    Raises:
+        click.UsageError: it cannot be opened, or is an input, which would have no end.
+        click.ClickException: it cannot be closed.
+    """
+    if path.is_file() and any(_is_same(path, name) for name in inputs):
+        raise click.UsageError(f"--rejected: {str(path)!r} is also read; name another file.")
+    try:
+        file = open(path, "ab", buffering=0)  # noqa: SIM115 - closing it may fail, too
+    except OSError as error:
+        raise click.UsageError(f"--rejected: {str(path)!r} cannot be opened: {error.strerror}") from None
+    try:
+        yield file
+    finally:
+        try:
+            file.close()
+        except OSError as error:
+            raise click.ClickException(
+                f"--rejected: {str(path)!r} may lack entries: it cannot be closed: {error.strerror}"
+            ) from None
+
+
+def _is_same(path: Path, name: str) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(0) if name == STDIN else os.stat(name))
+    except OSError:  # stdin is closed
+        return False
+
+
+def _stderr() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
 class _Run:
     """One run of the command, from the first input to the summary."""
 
     def __init__(
-        self, producer: KafkaProducer, rejected: BinaryIO | None, topic: str, partition: int | None
+        self,
+        producer: KafkaProducer,
+        rejected: RawIOBase | None,
+        topic: str,
+        partition: int | None,
+        types: InputTypes,
     ) -> None:
         self._producer = producer
-        self._console = Console(stderr=True, highlight=False)
+        self._console = _stderr()
         self._deliveries = Deliveries(producer.config.buffer_memory // 2, self._echo, rejected)
-        self._sending = Sending(producer, self._deliveries, topic, partition)
+        self._sending = Sending(producer, self._deliveries, topic, partition, types)
         self._began = time.monotonic()
         self._has_begun = False
 
@@ -173,48 +224,66 @@ class _Run:
         is_complete = False
         with ExitStack() as stack:
             if self._console.is_terminal:
-                stack.enter_context(
-                    Live(
-                        get_renderable=lambda: Text(self._progress()),
-                        console=self._console,
-                        transient=True,
-                        refresh_per_second=4,
-                    )
-                )
+                stack.enter_context(self._live_progress())
             signals = stack.enter_context(StopSignals(self._stop, lambda: self._producer.close(0)))
+            unread = list(files)
             try:
                 self._await_topic()
-                for name in files:
-                    self._sending.file = name
-                    with _opened(name) as file:
+                while unread:
+                    name = self._sending.begin(unread.pop(0))
+                    with _opened(name, signals) as file:
                         send_input(Input(name, file, self._sending, signals, mapping, separator))
                     self._sending.flush()
                 is_complete = self._sending.stopped_by is None
             except InterruptedInputError as interruption:
-                self._sending.flush()
-                if interruption.partial:
-                    reason = "the line was not read to its end"
-                    self._sending.refuse(interruption.line, interruption.partial, reason)
                 if isinstance(interruption, BrokenInputError):
-                    self._echo(f"Error: {interruption}; nothing after it was sent")
-                elif interruption.line:
-                    self._echo(f"{self._sending.file}: nothing was sent from line {interruption.line} on")
+                    self._echo(f"Error: {interruption}")
+                place = f"from line {interruption.line} on" if interruption.line else "of it"
+                self._echo_unsent(place, unread)
             except KafkaError as error:
                 self._echo(f"Error: {error}; nothing was read")
-            if self._sending.stopped_by is not None:
-                self._echo(f"Error: {self._sending.stopped_by}")
-            self._deliveries.finish()
-        self._echo(self._summary())
+            except Exception:  # a bug, or no memory: still, every line that was read is accounted for
+                self._echo_unsent(f"after line {self._sending.last_line}", unread)
+                raise
+            finally:
+                self._sending.flush()
+                if isinstance(self._sending.stopped_by, KafkaError):
+                    self._echo(f"Error: {self._sending.stopped_by}")
+                self._deliveries.finish()
+                self._echo(self._summary())
+        if not isinstance(self._sending.stopped_by, KafkaError | None):
+            raise self._sending.stopped_by  # a bug, or no memory
         if signals.received:
             return 128 + signals.received
         return 0 if is_complete and not self._deliveries.failed else 1
+
+    def _echo_unsent(self, place: str, unread: list[str]) -> None:
+        others = f", and nothing of {', '.join(unread)}" if unread else ""
+        self._echo(f"{self._sending.file}: nothing was sent {place}{others}")
+
+    @contextmanager
+    def _live_progress(self) -> Iterator[None]:
+        live = Live(
+            get_renderable=lambda: Text(self._progress()),
+            console=self._console,
+            transient=True,
+            refresh_per_second=4,
+        )
+        # As in _echo: the terminal may be gone.
+        with suppress(OSError, SystemExit):
+            live.start()
+        try:
+            yield
+        finally:
+            with suppress(OSError, SystemExit):
+                live.stop()
 
     def _await_topic(self) -> None:
         topic, partition = self._sending.topic, self._sending.partition
         count = len(self._producer.partitions_for(topic))
         if partition is not None and partition >= count:
             raise InvalidArgumentError(
-                f"-p {partition}: topic {topic!r} has {count} partitions, numbered from 0"
+                f"-p {partition}: topic {topic!r} has {count} partition{'s' * (count != 1)}, numbered from 0"
             )
         self._has_begun = True
 
@@ -230,8 +299,13 @@ class _Run:
 
     def _echo(self, text: str) -> None:
         # If nobody reads stderr, rich ends the thread; the exit status still tells that records are missing.
-        with suppress(OSError, SystemExit):
+        try:
             self._console.print(Text(text), soft_wrap=True)
+        except SystemExit:
+            pass  # from now on the console is quiet
+        except OSError:
+            # A console keeps what it could not write, and would try to write it each time.
+            self._console = _stderr()
 
     def _progress(self) -> str:
         return f"{self._counts()}; {self._deliveries.undecided:,} not acknowledged yet"

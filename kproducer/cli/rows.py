@@ -113,7 +113,7 @@ def _headers(value: Any) -> Headers | None:
     if isinstance(value, str):
         try:
             value = json.loads(value) if value else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise RowError("the headers are not JSON") from None
     if value is None:
         return None

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kproducer.cli.deliveries import Deliveries, Lines, Origin
 from kproducer.cli.input_bytes import BrokenInputError
-from kproducer.cli.rows import Fields, RowMapping
-from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
+from kproducer.cli.input_types import InputTypes
+from kproducer.cli.rows import Fields, Headers, RowMapping
+from kproducer.errors import InvalidArgumentError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 
 if TYPE_CHECKING:
@@ -30,28 +31,55 @@ class Sending:
         deliveries: takes the results.
         topic: the topic to send to.
         partition: the partition to send to; ``None`` leaves it to the partitioner.
+        types: what the producer's serializers take.
     """
 
     def __init__(
-        self, producer: KafkaProducer, deliveries: Deliveries, topic: str, partition: int | None
+        self,
+        producer: KafkaProducer,
+        deliveries: Deliveries,
+        topic: str,
+        partition: int | None,
+        types: InputTypes,
     ) -> None:
         self.topic, self.partition = topic, partition
+        self._types = types
+        config = producer.config
+        #: Arrow columns do not go through serializers.
+        self.sends_columns = config.key_serializer is None and config.value_serializer is None
         self._producer, self._deliveries = producer, deliveries
-        #: The input that is being read.
-        self.file = ""
+        #: The input that is being read, and its last line that was added or refused.
+        self.file, self.last_line = "", 0
         #: Why the producer accepts no more records. Those that are added all the same are reported.
-        self.stopped_by: KafkaError | None = None
-        self._begin()
+        self.stopped_by: Exception | None = None
+        self._begin_call()
 
-    def _begin(self) -> None:
-        self._records: list[Fields] = []
+    def begin(self, file: str) -> str:
+        """Send from another input from now on. Returns its name."""
+        self.file, self.last_line = file, 0
+        return file
+
+    def _begin_call(self) -> None:
+        #: With keys and values as the serializers take them.
+        self._records: list[tuple[Any, Any, Headers | None, int | None]] = []
         self._lines: list[int] = []
         self._originals: list[bytes] = []
         self._size = 0
 
     def add(self, line: int, original: bytes, record: Fields) -> None:
         """Send a record: with this call, or with the next ``flush``."""
-        self._records.append(record)
+        value: object = record.value
+        key: object = record.key
+        try:
+            if self._types.key is not None and record.key is not None:
+                key = self._types.key.read("key", record.key)
+            if self._types.value is not None and record.value is not None:
+                value = self._types.value.read("value", record.value)
+        except ValueError as error:
+            self.refuse(line, original, error)
+            return
+        self.last_line = line
+        self._records.append((value, key, record.headers, record.timestamp_ms))
         self._lines.append(line)
         self._originals.append(original)
         self._size += len(original) + _RECORD_BYTES
@@ -60,6 +88,7 @@ class Sending:
 
     def refuse(self, line: int, original: bytes, reason: object) -> None:
         """Report input from which no record can be made."""
+        self.last_line = line
         self._deliveries.report(Lines(self.file, [line], [original]), 0, reason, Outcome.NOT_SENT)
 
     def flush(self) -> None:
@@ -68,7 +97,7 @@ class Sending:
             return
         records, size = self._records, self._size
         origin = Lines(self.file, self._lines, self._originals)
-        self._begin()
+        self._begin_call()
         values, keys, headers, timestamps = zip(*records, strict=True)
         self.call(
             origin,
@@ -98,7 +127,9 @@ class Sending:
             self._deliveries.wait_for_room(size)
             try:
                 accepted = send()
-            except KafkaError as error:
+            except BrokenInputError:
+                raise
+            except Exception as error:  # also MemoryError and bugs: every record is accounted for
                 self.stopped_by = error
                 accepted = getattr(error, "partial_result", None)
         if accepted is not None:
@@ -131,6 +162,7 @@ class Sending:
                 raise BrokenInputError(origin.file, origin.lines[0], error) from None
 
         self.call(origin, batch.num_rows, batch.nbytes + batch.num_rows * _RECORD_BYTES, send)
+        self.last_line = origin.lines[-1]
 
 
 def _with_headers(batch: Any, headers: Any) -> tuple[Any, str]:

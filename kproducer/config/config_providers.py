@@ -20,8 +20,6 @@ from kproducer.errors import ConfigError
 
 _NAMES = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider."
-#: ``${provider:key}`` or ``${provider:path:key}``.
-_PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
 
 
 class _Kind(NamedTuple):
@@ -45,20 +43,37 @@ def provided(properties: Mapping[str, str]) -> dict[str, str]:
     """
     providers = _providers_of({name: properties[name] for name in properties if _is_of_providers(name)})
 
-    def value_of(name: str, placeholder: re.Match[str]) -> str:
-        provider, path, key = placeholder[1], placeholder[2] or "", placeholder[3]
+    def value_of(name: str, placeholder: str, provider: str, path: str, key: str) -> str:
         if provider not in providers:
-            return placeholder[0]  # as in Java: a value may look like this without being a placeholder
+            return placeholder  # as in Java: a value may look like this without being a placeholder
         try:
             return providers[provider](path, key)
         except LookupError as error:
-            raise ConfigError(f"{name}: {placeholder[0]}: {error.args[0]}") from None
+            raise ConfigError(f"{name}: {placeholder}: {error.args[0]}") from None
 
     return {
-        name: _PLACEHOLDER.sub(partial(value_of, name), value)
+        name: _replaced(value, partial(value_of, name))
         for name, value in properties.items()
         if not _is_of_providers(name)
     }
+
+
+def _replaced(text: str, value_of: Callable[[str, str, str, str], str]) -> str:
+    """The text with a value for each ``${provider:key}`` and ``${provider:path:key}``.
+
+    A regular expression would look for the end of the text at every ``${``.
+    """
+    parts, begin = [], 0
+    while (end := text.find("}", begin) + 1) > 0:
+        at = text.find("${", begin, end)
+        provider, *path_and_key = text[at + 2 : end - 1].split(":", 2)
+        if at < 0 or not path_and_key:
+            parts.append(text[begin:end])
+        else:
+            *path, key = path_and_key
+            parts += text[begin:at], value_of(text[at:end], provider, "".join(path), key)
+        begin = end
+    return "".join([*parts, text[begin:]])
 
 
 def _is_of_providers(name: str) -> bool:

@@ -28,24 +28,26 @@ def parse_properties(text: str, where: str) -> dict[str, str]:
 
 def properties_of(text: str, where: str) -> Iterator[tuple[int, str, str]]:
     """Line number, name and value of each property. Raises as ``parse_properties``."""
-    logical, begin = "", 0
+    parts: list[str] = []
+    begin = 0
     for number, line in enumerate([*_LINE_END.split(text), ""], start=1):
         part = line.lstrip(_BLANKS)
-        if not logical:
+        if not parts:
             if part.startswith(("#", "!")):
                 continue
             begin = number
-        logical += part
         if _is_continued(part):
-            logical = logical[:-1]
             # An empty continued line is still the beginning of the next one.
+            if len(part) > 1:
+                parts.append(part[:-1])
             continue
+        logical = "".join([*parts, part])
+        parts.clear()
         if logical:
             match = _KEY.match(logical)
             assert match is not None
             place = f"{where}, line {begin}"
             yield begin, _unescaped(match[1], place), _unescaped(logical[match.end() :], place)
-        logical = ""
 
 
 def _is_continued(line: str) -> bool:

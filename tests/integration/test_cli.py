@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.mock_cluster
 
 PRODUCE = 0
+UUID = b"9f0e2f3c-0b6c-4f0e-8c7a-1d2e3f405162"
 MESSAGE_TOO_LARGE, REQUEST_TIMED_OUT, INVALID_RECORD = 10, 7, 87
 
 
@@ -183,6 +186,17 @@ def test_rejected_lines_are_counted_if_nobody_reads_stderr(cluster):
     assert [each.value for each in records(cluster, "events")] == [b"1"]
 
 
+def test_rejected_lines_are_counted_if_stderr_is_on_a_full_disk(cluster):
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "events", "-b", cluster.bootstrap_servers]
+    with open("/dev/full", "wb") as full:
+        # With work that grows with the square of the lines, it takes minutes.
+        finished = subprocess.run(
+            [*command, "--format", "json"], input=b"{\n" * 40_000 + b"1\n", stderr=full, timeout=60
+        )
+    assert finished.returncode == 1
+    assert [each.value for each in records(cluster, "events")] == [b"1"]
+
+
 def test_a_line_that_is_rejected_does_not_stop_the_others(cluster, tmp_path):
     rejected = tmp_path / "rejected"
     status, errors = run(
@@ -243,9 +257,130 @@ def test_ctrl_c_delivers_what_was_read(cluster):
         process.send_signal(signal.SIGINT)
         errors = process.stderr.read().decode()
         assert process.wait(60) == 130
-    assert "1 record delivered" in errors
-    assert "-, line 2: not sent: the line was not read to its end; input: incomplete" in errors
-    assert "-: nothing was sent from line 2 on" in errors
+    assert "-: nothing was sent from line 2 on\n1 record delivered" in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("input_format", ["lines", "csv"])
+def test_a_line_that_was_not_read_to_its_end_is_only_named(cluster, tmp_path, input_format, number):
+    rejected = tmp_path / "rejected"
+    arguments = ("--format", input_format, "--rejected", str(rejected))
+    with running(cluster, "produce", "events", *arguments) as process:
+        process.stdin.write(b'id\n1\n"two\nthr')
+        process.stdin.flush()
+        wait_until(lambda: len(records(cluster, "events")) > (2 if input_format == "lines" else 0))
+        process.send_signal(number)
+        errors = process.stderr.read().decode()
+        assert process.wait(60) == 128 + number
+    assert rejected.read_bytes() == b""
+    assert f"-: nothing was sent from line {4 if input_format == 'lines' else 3} on" in errors
+
+
+def test_files_that_were_not_read_are_named(cluster, tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text('id\n1\n"2\n' if name == "a" else "id\n1\n")
+    names = [str(tmp_path / name) for name in ("a", "b", "c")]
+    status, errors = run(cluster, "produce", "events", *names, "--format", "csv")
+    assert status == 1
+    assert f"{names[0]}: nothing was sent from line 3 on, and nothing of {names[1]}, {names[2]}" in errors
+
+
+def test_a_signal_ends_the_wait_for_the_writer_of_a_named_pipe(cluster, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "first").write_text("line\n")
+    names = [str(tmp_path / "first"), str(tmp_path / "pipe")]
+    with running(cluster, "produce", "events", *names) as process:
+        wait_until(lambda: records(cluster, "events"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+        assert f"{names[1]}: nothing was sent of it\n1 record delivered" in process.stderr.read().decode()
+
+
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(cluster):
+    program = "trap '' INT HUP; exec \"$@\""
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "events", "-b", cluster.bootstrap_servers]
+    with subprocess.Popen(
+        ["sh", "-c", program, "sh", *command], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdin.write(b"1\n")
+        process.stdin.flush()
+        wait_until(lambda: records(cluster, "events"))
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGINT)
+        process.communicate(b"2\n", timeout=60)
+        assert process.returncode == 0
+    assert len(records(cluster, "events")) == 2
+
+
+def test_rejected_lines_on_a_full_disk_are_on_stderr(cluster):
+    arguments = ("--format", "csv", "--headers", "h", "--rejected", "/dev/full")
+    status, errors = run(
+        cluster, "produce", "events", *arguments,
+        stdin=b"v,h\n1,\n2," + b"[" * 100_000 + b"\n3,\n",
+    )  # fmt: skip
+    assert status == 1
+    assert "cannot be written: No space left on device" in errors
+    assert "-, line 3: not sent: the headers are not JSON; input: 2,[[[" in errors
+    assert "2 records delivered" in errors
+    assert "Traceback" not in errors
+
+
+def test_what_was_read_before_an_unexpected_error_is_delivered(cluster):
+    program = (
+        "from kproducer.cli import rows\n"
+        "def broken(value):\n"
+        "    if value == 'bad': raise MemoryError\n"
+        "rows._headers = broken\n"
+        "from kproducer.cli.command_line import command_line\n"
+        "command_line()\n"
+    )
+    arguments = ["produce", "events", "--format", "csv", "--headers", "h", "-b", cluster.bootstrap_servers]
+    finished = subprocess.run(
+        [sys.executable, "-c", program, *arguments], input=b"h\n1\nbad\n3\n", capture_output=True, timeout=120
+    )
+    assert finished.returncode == 1
+    assert [each.value for each in records(cluster, "events")] == [b'{"h":"1"}']
+    assert b"-: nothing was sent after line 2\n1 record delivered" in finished.stderr
+    assert b"MemoryError" in finished.stderr
+
+
+def test_a_file_without_a_topic_does_not_read_the_terminal(tmp_path):
+    (tmp_path / "data").write_text("line\n")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "data", "-b", "localhost:1"]
+    finished = subprocess.run(command, cwd=tmp_path, stdin=theirs, capture_output=True, timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert finished.returncode == 2
+    assert (
+        b"There is no file to send. The first argument is the topic, and 'data' is a file" in finished.stderr
+    )
+
+
+def test_a_closed_stdin_is_named(cluster, tmp_path):
+    (tmp_path / "rejected").touch()
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "events", "-b", cluster.bootstrap_servers]
+    finished = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command, "--rejected", str(tmp_path / "rejected")],
+        capture_output=True,
+        timeout=60,
+    )
+    assert finished.returncode == 1
+    assert b"Error: -: stdin is closed\n-: nothing was sent of it\n" in finished.stderr
+
+
+@pytest.mark.parametrize("name", ["data", "-"])
+def test_the_file_of_rejected_input_is_no_input(cluster, tmp_path, name):
+    data = tmp_path / "data"
+    data.write_text("{\n")
+    command = [sys.executable, "-m", "kproducer.cli", "produce", "events", "--format", "json", name]
+    options = ["--rejected", str(data), "-b", cluster.bootstrap_servers]
+    with data.open() as file:
+        finished = subprocess.run(
+            [*command, *options], cwd=tmp_path, stdin=file, capture_output=True, timeout=60
+        )
+    assert finished.returncode == 2
+    assert b"is also read" in finished.stderr
 
 
 def test_a_second_ctrl_c_gives_up_on_what_is_not_acknowledged(cluster):
@@ -271,7 +406,50 @@ def test_a_second_ctrl_c_gives_up_on_what_is_not_acknowledged(cluster):
 def test_a_partition_that_does_not_exist_is_refused_before_anything_is_read(cluster, tmp_path):
     status, errors = run(cluster, "produce", "events", "-p", "7", stdin=b"line\n")
     assert status == 1
-    assert "-p 7: topic 'events' has 1 partitions, numbered from 0; nothing was read" in errors
+    assert "-p 7: topic 'events' has 1 partition, numbered from 0; nothing was read" in errors
+
+
+@pytest.mark.parametrize(
+    ("serializer", "lines", "values"),
+    [
+        ("StringSerializer", b"\xff\n", [b"\xff"]),
+        ("ByteArraySerializer", b"a\n", [b"a"]),
+        ("ByteBufferSerializer", b"a\n", [b"a"]),
+        ("BytesSerializer", b"a\n", [b"a"]),
+        ("ShortSerializer", b"258\n70000\n", [b"\x01\x02"]),
+        ("IntegerSerializer", b"-1\n1_0\n", [b"\xff" * 4]),
+        ("LongSerializer", b"1\n\n1.0\n", [bytes(7) + b"\x01"]),
+        ("FloatSerializer", b"1.5\nx\n", [b"\x3f\xc0\0\0"]),
+        ("DoubleSerializer", b"1.5\nx\n", [b"\x3f\xf8" + bytes(6)]),
+        ("UUIDSerializer", b"%s\n1\n" % UUID, [UUID]),
+        ("VoidSerializer", b"a\n", []),
+    ],
+)
+def test_javas_serializers_take_what_the_text_of_a_line_says(cluster, tmp_path, serializer, lines, values):
+    properties = tmp_path / "client.properties"
+    properties.write_text(f"value.serializer=org.apache.kafka.common.serialization.{serializer}\n")
+    status, errors = run(cluster, "produce", "events", "--config", str(properties), stdin=lines)
+    assert [each.value for each in records(cluster, "events")] == values
+    refused = lines.count(b"\n") - len(values)
+    assert (status, errors.count(": not sent: ")) == (int(refused > 0), refused)
+
+
+@pytest.mark.parametrize("input_format", ["csv", "json", "arrow"])
+def test_columns_of_numbers_have_javas_bytes(cluster, tmp_path, input_format):
+    path = tmp_path / "input"
+    if input_format == "arrow":
+        table = pa.table({"id": [5], "text": ["x"]})
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        path.write_text("id,text\n5,x\n" if input_format == "csv" else '{"id": 5, "text": "x"}\n')
+    serializers = ("-X", "key.serializer=LongSerializer", "-X", "value.serializer=StringSerializer")
+    columns = ("--key", "id", "--value", "text")
+    status, errors = run(
+        cluster, "produce", "events", str(path), "--format", input_format, *columns, *serializers
+    )
+    assert status == 0, errors
+    assert [(each.key, each.value) for each in records(cluster, "events")] == [(bytes(7) + b"\x05", b"x")]
 
 
 def test_settings_come_from_files_and_options(cluster, tmp_path):
@@ -395,6 +573,44 @@ def test_perf_sends_the_records_and_measures(cluster, limits):
     assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] <= latency["p99.9"] <= latency["maximum"]
     values = [each.value for each in records(cluster, "events")]
     assert (len(values), {len(value) for value in values}) == (2345, {10})
+
+
+def test_perf_prints_a_line_per_interval_and_a_histogram_in_80_columns(cluster):
+    limits = ("--num-records", "500", "--throughput", "500", "--reporting-interval", "100")
+    status, output, _ = printed(cluster, "perf", "events", *limits)
+    assert status == 0
+    lines = output.splitlines()
+    total = next(index for index, line in enumerate(lines) if line.startswith("500 records in "))
+    assert lines[0].split() == ["time", "records/s", "MB/s", "p50", "p99", "max"]
+    assert total > 1
+    assert lines[total + 1].startswith("latency: p50 ")
+    assert lines[total + 2].split() == ["up", "to", "timed", "share"]
+    assert sum(int(line.split()[2]) for line in lines[total + 3 :]) == 100
+    assert max(map(len, lines)) <= 80
+
+
+def test_perf_reports_intervals_while_it_waits_for_the_last_records(cluster):
+    cluster.set_rtt_ms(500)
+    limits = ("--num-records", "300", "--reporting-interval", "100", "--json")
+    status, output, _ = printed(cluster, "perf", "events", *limits)
+    assert status == 0
+    figures = json.loads(output)
+    first, *_, last = figures["intervals"]
+    assert (first["records_per_second"], "latency_ms" in first) == (0, False)
+    assert last["latency_ms"]["maximum"] == figures["latency_ms"]["maximum"]
+    assert sum(row["records"] for row in figures["histogram"]) == 3
+
+
+def test_ctrl_c_while_perf_waits_for_the_last_records_keeps_the_figures(cluster):
+    cluster.start_request_tracking()
+    cluster.set_rtt_ms(1000)
+    with running(cluster, "perf", "events", "--num-records", "300") as process:
+        wait_until(lambda: cluster.requests(PRODUCE))
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Stopped. " in errors
+    assert b"300 records in " in output
 
 
 def test_perf_counts_what_was_not_delivered(cluster):

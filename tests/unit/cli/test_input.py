@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
+import struct
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -13,7 +15,7 @@ import pytest
 
 from kproducer.cli import input_bytes, input_formats
 from kproducer.cli.input_bytes import BrokenInputError, InputBytes, InterruptedInputError, StopSignals
-from kproducer.cli.input_formats import FORMATS, Input
+from kproducer.cli.input_formats import FORMATS, ArrowOrigin, Input
 from kproducer.cli.rows import Fields, RowMapping
 
 
@@ -96,7 +98,7 @@ def test_complete_lines_are_sent_before_a_read_that_waits(signals):
     assert sending.sent()[-1] == (2, None, b"tw")
 
 
-def test_a_signal_ends_a_read_and_keeps_the_incomplete_line(signals):
+def test_a_signal_ends_a_read_and_names_the_incomplete_line(signals):
     reading, writing = os.pipe()
     os.write(writing, b"one\ntw")
     with open(reading, "rb", buffering=0) as file, open(writing, "wb", buffering=0):
@@ -105,7 +107,7 @@ def test_a_signal_ends_a_read_and_keeps_the_incomplete_line(signals):
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(InterruptedInputError) as raised:
             next(lines)
-    assert (raised.value.line, raised.value.partial) == (2, b"tw")
+    assert raised.value.line == 2
     assert signals.received == signal.SIGINT
 
 
@@ -127,6 +129,12 @@ def test_json_lines_that_are_not_json_are_refused(signals):
     ]
 
 
+def test_a_json_array_over_several_lines_is_broken_input(signals):
+    # Otherwise its last element, which no comma follows, would be sent.
+    with pytest.raises(BrokenInputError, match="name, line 1: this is one array, not a value per line"):
+        sent_by("json", b'[\n{"a": 1},\n{"a": 2}\n]\n', signals, RowMapping())
+
+
 def test_a_byte_order_mark_is_no_part_of_a_json_value(signals):
     sent = sent_by("json", b'\xef\xbb\xbf{"a": 1}\n\xef\xbb\xbf{"a": 2}\n', signals, RowMapping())
     assert sent[0] == (1, None, b'{"a": 1}')
@@ -146,15 +154,36 @@ def test_an_arrow_file_on_stdin_is_told_from_a_stream(signals):
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     source = Input("-", io.BytesIO(sink.getvalue()), RecordingSending(), signals, RowMapping())  # type: ignore[arg-type]
-    with pytest.raises(BrokenInputError, match=r"^-: this is an Arrow IPC file, not a stream: pass its name"):
+    with pytest.raises(BrokenInputError, match=r"^-: this is an Arrow IPC file, not a stream: pass the file"):
         FORMATS["arrow"](source)
+
+
+class Pipe(io.BytesIO):
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, *_: object) -> int:
+        raise OSError(errno.ESPIPE, "Illegal seek")
+
+
+def test_an_arrow_stream_is_read_from_a_named_pipe(signals):
+    sink = io.BytesIO()
+    table = pa.table({"a": ["x"]})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    sending = RecordingSending()
+    FORMATS["arrow"](Input("pipe", Pipe(sink.getvalue()), sending, signals, RowMapping()))  # type: ignore[arg-type]
+    assert sending.sent() == [(1, None, b'{"a":"x"}')]
+    with pytest.raises(BrokenInputError, match="pass the file itself, not a pipe"):
+        FORMATS["parquet"](Input("pipe", Pipe(), sending, signals, RowMapping()))  # type: ignore[arg-type]
 
 
 def test_csv_rows_may_contain_line_feeds_and_a_byte_order_mark(signals):
     data = b'\xef\xbb\xbfid,text\r\n1,"two\nlines"\r\n\r\n2,\xff\n3\n4,"a ""quote"""\n'
     sent = sent_by("csv", data, signals, RowMapping(key="id", value="text"))
     assert sent[0] == (2, b"1", b"two\nlines")
-    assert sent[1] == (5, b"2,\xff", "a text cannot be encoded as UTF-8")
+    assert sent[1][:2] == (5, b"2,\xff")
+    assert sent[1][2].startswith("the input is not UTF-8; convert the file")
     assert sent[2] == (6, b"3", "fields in the row: 1; in the header: 2")
     assert sent[3] == (7, b"4", b'a "quote"')
 
@@ -163,6 +192,7 @@ def test_csv_rows_may_contain_line_feeds_and_a_byte_order_mark(signals):
     ("data", "message"),
     [
         (b"a,b\n1,2\n", "name, line 1: there is no column 'id', but 'a', 'b'"),
+        (b"ID;b\n1;2\n", "there is no column 'id', but 'ID;b'; only commas separate the fields of CSV"),
         (b"id,id\n", "name, line 1: two columns have the same name"),
         (b'id,b\n1,2\n"3,4\n5,6\n', "name, line 3: "),
     ],
@@ -170,6 +200,35 @@ def test_csv_rows_may_contain_line_feeds_and_a_byte_order_mark(signals):
 def test_broken_csv_names_file_and_line(data, message, signals):
     with pytest.raises(BrokenInputError, match=message):
         sent_by("csv", data, signals, RowMapping(key="id"))
+
+
+def test_input_that_ends_within_a_csv_row_names_the_line_where_the_row_begins(monkeypatch, signals):
+    class Damaged(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            data = super().read(size)
+            if not data:
+                raise OSError(errno.EIO, "Input/output error")
+            return data
+
+    source = Input("name", Damaged(b'id\n1\n"a\nb\nc'), RecordingSending(), signals, RowMapping())  # type: ignore[arg-type]
+    with pytest.raises(BrokenInputError, match="Input/output error") as raised:
+        FORMATS["csv"](source)
+    assert raised.value.line == 3
+
+
+def test_a_row_with_a_cell_for_which_python_has_no_value_is_refused_alone(signals):
+    offsets = struct.pack("4i", 0, 1, 2, 3)
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(offsets), pa.py_buffer(b"a\xffb")])
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, pa.schema([("v", pa.string())])) as writer:
+        writer.write_batch(pa.record_batch([texts], ["v"]))
+    sent = sent_by("arrow", sink.getvalue(), signals, RowMapping())
+    assert [event[0] for event in sent] == [1, 2, 3]
+    assert (sent[0][2], sent[2][2]) == (b'{"v":"a"}', b'{"v":"b"}')
+    assert sent[1][2].startswith("a cell cannot be read: UnicodeDecodeError: ")
+    # Also if a broker rejects it.
+    origin = ArrowOrigin("name", 1, pa.record_batch([texts], ["v"]))
+    assert "\N{REPLACEMENT CHARACTER}" in origin.original(1).decode()
 
 
 def test_an_endless_csv_row_is_broken_input(monkeypatch, signals):

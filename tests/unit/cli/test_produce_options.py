@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -34,15 +35,54 @@ def refusal(*arguments: str) -> str:
         ([], "No cluster: pass -b HOST:PORT"),
         (["-b", "host:1", "-X", "akcs=1"], "did you mean acks?"),
         (["-b", "host:1", "-X", "linger.ms=soon"], "linger.ms: expected a whole number"),
-        (["-b", "host"], "the port is missing"),
+        (["-b", "host"], "-b: expected 'host:port', got 'host'; the port is missing"),
         (["-b", "host:1", "-X", "acks=0"], "acks=0: nobody would know what was delivered"),
         (["-b", "host:1", "-X", "transactional.id=a"], "transactional.id: this command has no transactions"),
+        (
+            ["-b", "host:1", "-X", "value.serializer=com.example.Orders"],
+            "pass a function that returns bytes; -X value.serializer=bytes sends the bytes of the input",
+        ),
+        (
+            ["-b", "host:1", "-X", "key.serializer=json"],
+            "bytes, texts, numbers or UUIDs, got json",
+        ),
         (["-b", "host:1", "--rejected", "/no/such/folder/file"], "--rejected: '/no/such/folder/file'"),
         (["-b", "host:1", "/no/such/file"], "does not exist"),
     ],
 )
 def test_a_wrong_call_is_refused_with_what_to_do(arguments, message):
     assert message in " ".join(refusal(*arguments).split())
+
+
+def test_a_topic_that_is_a_file_is_named_if_the_file_is_missing(tmp_path):
+    (tmp_path / "data").write_text("line\n")
+    result = CliRunner().invoke(command_line, ["produce", str(tmp_path / "data"), "events", "-b", "host:1"])
+    assert result.exit_code == 2
+    assert (
+        f"The file 'events' does not exist. The first argument is the topic, and '{tmp_path}" in result.stderr
+    )
+
+
+def test_perf_has_no_transactions():
+    arguments = ["perf", "topic", "-b", "host:1", "-X", "transactional.id=a"]
+    result = CliRunner().invoke(command_line, arguments)
+    assert result.exit_code == 2
+    assert "transactional.id: this command has no transactions" in result.stderr
+
+
+def test_the_file_with_a_mistake_is_named(tmp_path):
+    (tmp_path / "java").write_text("bootstrap.servers=a:1\nlinger=5\n")
+    (tmp_path / "kcat").write_text("bootstrap.servers=a:1\nacks=7\n")
+    given = {"bootstrap_server": None, "settings": ()}
+    with pytest.raises(click.UsageError) as raised:
+        producer_config({**given, "properties_file": tmp_path / "java", "kcat_file": None})
+    java = tmp_path / "java"
+    assert str(raised.value) == (
+        f"{java}: unknown setting 'linger': did you mean linger.ms?; for all mistakes: kproducer config check"
+        f" {java}"
+    )
+    with pytest.raises(click.UsageError, match=rf"{tmp_path}/kcat: acks: expected 0, 1, .* check --kcat "):
+        producer_config({**given, "properties_file": None, "kcat_file": tmp_path / "kcat"})
 
 
 @pytest.mark.parametrize("command", [["produce", "topic"], ["perf", "topic"], ["metadata"]])
@@ -76,6 +116,8 @@ def test_later_options_override_files(tmp_path):
     java.write_text("bootstrap.servers=a:1\nlinger.ms=1\nacks=1\nretries=5\n")
     kcat.write_text("\n# comment\nlinger.ms = 2\nacks=0\nsasl.username=with = sign\n")
     assert read_kcat_file(kcat)["sasl.username"] == "with = sign"
+    kcat.write_bytes("\ufeffsasl.password=a\x0c\u2028b\r\n".encode())
+    assert read_kcat_file(kcat) == {"sasl.password": "a\x0c\u2028b"}
     kcat.write_text("linger.ms=2\nacks=0\n")
     config = producer_config(
         {
@@ -87,6 +129,35 @@ def test_later_options_override_files(tmp_path):
     )
     values = (config.bootstrap_servers, config.linger_ms, config.acks, config.retries)
     assert values == (("b:1",), 2, -1, 5)
+
+
+def test_names_of_librdkafka_work_in_a_file_of_kcat_and_in_options(tmp_path):
+    java, kcat = tmp_path / "java", tmp_path / "kcat"
+    java.write_text("bootstrap.servers=a:1\nlinger.ms=1\nssl.cafile=/a\nsecurity.protocol=SSL\n")
+    kcat.write_text(
+        "metadata.broker.list=b:1\nqueue.buffering.max.ms=2\nqueue.buffering.max.kbytes=2048\n"
+        "ssl.ca.location=/b\ncompression.codec=gzip\nmessage.send.max.retries=3\n"
+    )
+    given = {"bootstrap_server": None, "properties_file": java, "kcat_file": kcat}
+    config = producer_config({**given, "settings": ("message.send.max.retries=4",)})
+    values = (config.bootstrap_servers, config.linger_ms, config.buffer_memory, config.ssl_cafile)
+    assert values == (("b:1",), 2, 2 << 20, "/b")
+    assert (config.compression_type, config.retries) == ("gzip", 4)
+    kcat.write_text("queue.buffering.max.ms=2\nlinger.ms=3\n")
+    with pytest.raises(click.UsageError, match=r"linger\.ms: the same setting as queue\.buffering\.max\.ms"):
+        producer_config({**given, "settings": ()})
+    kcat.write_text("queue.buffering.max.ms=soon\n")
+    with pytest.raises(click.UsageError, match=r"queue\.buffering\.max\.ms: expected a whole number"):
+        producer_config({**given, "settings": ()})
+
+
+def test_commands_without_serializers_take_files_whose_serializers_exist_only_in_java(tmp_path):
+    java = tmp_path / "java"
+    java.write_text("bootstrap.servers=a:1\nvalue.serializer=com.example.OrderSerializer\n")
+    given = {"bootstrap_server": None, "properties_file": java, "kcat_file": None, "settings": ()}
+    assert producer_config(given).value_serializer is None
+    with pytest.raises(click.UsageError, match=r"value\.serializer: expected one of string"):
+        producer_config(given, serializes=True)
 
 
 def test_a_line_of_a_kcat_file_without_a_setting_is_not_shown(tmp_path):

@@ -71,6 +71,7 @@ def test_timestamps_are_milliseconds_or_iso_8601(cell):
         (RowMapping(timestamp="x"), {"x": True}, "the timestamp is neither"),
         (RowMapping(headers="x"), {"x": 5}, "the headers are neither"),
         (RowMapping(headers="x"), {"x": "{"}, "the headers are not JSON"),
+        (RowMapping(headers="x"), {"x": "[" * 100_000}, "the headers are not JSON"),
         (RowMapping(headers="x"), {"x": [["a"]]}, "a header is not a pair"),
         (RowMapping(), {"x": float("nan")}, "cannot be written as JSON"),
         (RowMapping(), {"x": "\udc80"}, "cannot be encoded as UTF-8"),

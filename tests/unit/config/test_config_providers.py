@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given as each_of
+from hypothesis import strategies as st
 
 from kproducer import KafkaProducer
-from kproducer.config.config_providers import provided
+from kproducer.config.config_providers import _replaced, provided
 from kproducer.errors import ConfigError
 
 _PACKAGE = "org.apache.kafka.common.config.provider"
@@ -39,6 +42,25 @@ def test_values_come_from_files(tmp_path: Path) -> None:
 def test_other_texts_are_no_placeholders(text: str) -> None:
     assert provided({**ENVIRONMENT, "a": text}) == {"a": text}
     assert provided({"a": text}) == {"a": text}
+
+
+@pytest.mark.parametrize("text", ["${", "${env:", "${env:A:", "${}"])
+@pytest.mark.timeout(60)  # with work that grows with the square of the length, it takes minutes
+def test_many_beginnings_of_placeholders_take_time_in_proportion(text: str) -> None:
+    long = text * 500_000
+    assert provided({**ENVIRONMENT, "a": long}) == {"a": long}
+
+
+@each_of(st.text("${}:a"))
+def test_placeholders_are_those_of_kafka(text: str) -> None:
+    # The expression of Kafka's class ConfigTransformer.
+    kafka = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+
+    def shown(*parts: str | None) -> str:
+        return str([part or "" for part in parts])
+
+    expected = kafka.sub(lambda match: shown(match[0], match[1], match[3], match[4]), text)
+    assert _replaced(text, shown) == expected
 
 
 def test_what_a_value_contains_is_not_replaced_again(monkeypatch: pytest.MonkeyPatch) -> None:

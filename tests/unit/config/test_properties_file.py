@@ -35,6 +35,12 @@ def test_what_java_reads(text, expected):
     assert parse_properties(text, "file") == expected
 
 
+@pytest.mark.timeout(60)  # with work that grows with the square of the length, it takes minutes
+def test_many_continued_lines_take_time_in_proportion():
+    text = "a=" + ("x" * 100 + "\\\n") * 400_000
+    assert len(parse_properties(text, "file")["a"]) == 40_000_000
+
+
 def test_a_malformed_escape_names_the_line_and_no_value():
     with pytest.raises(ConfigError, match="file, line 2") as caught:
         parse_properties("a=1\npassword=hunter2\\u00zz", "file")
