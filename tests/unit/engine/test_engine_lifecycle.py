@@ -5,7 +5,7 @@ The engine is a stand-in; the scenarios run the real one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,13 +93,18 @@ class Bench:
 
 
 @pytest.fixture
-def new_bench(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+def new_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]:
+    made: list[Bench] = []
+
     def make(**settings: Any) -> Bench:
         bench = Bench(**settings)
+        made.append(bench)
         monkeypatch.setattr(engine_lifecycle, "ProducerEngine", lambda config, clock: Engine(bench, config))
         return bench
 
-    return make
+    yield make
+    for bench in made:
+        bench.lifecycle.engine = None  # the end of the process must not close it
 
 
 def test_a_start_that_fails_closes_each_object_once_and_registers_nothing(
