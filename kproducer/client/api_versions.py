@@ -132,7 +132,7 @@ def sanitized_software_text(text: str) -> str:
 class ApiVersionsExchange:
     """The exchanges with one node; remembers the version to begin with. I/O thread only."""
 
-    __slots__ = ("_asked", "_first_version", "_newest")
+    __slots__ = ("_asked", "_first_version", "_has_refused_all", "_newest")
 
     def __init__(self) -> None:
         self._newest = supported_versions(ApiKey.API_VERSIONS).max
@@ -140,6 +140,8 @@ class ApiVersionsExchange:
         self._first_version = self._newest
         #: The version of the request that is not answered yet.
         self._asked: int | None = None
+        #: The peer has closed the connection on the lowest version as well, and has answered none since.
+        self._has_refused_all = False
 
     def begin(self) -> int:
         """A connection came up: returns the version of the request to send."""
@@ -168,6 +170,7 @@ class ApiVersionsExchange:
             raise CorrelationIdMismatchError(
                 f"ApiVersions: the request has correlation id {correlation_id}, the response has {got_id}"
             )
+        self._has_refused_all = False
         if error_code == 0:
             response = parse_response(ApiKey.API_VERSIONS, version, correlation_id, payload)
             self._asked = None
@@ -205,7 +208,11 @@ class ApiVersionsExchange:
         are all down.
         """
         version, self._asked = self._asked, None
-        if version is None or self._step_down(version):
+        if version is None:
+            return None
+        if not self._step_down(version):
+            self._has_refused_all = True
+        if not self._has_refused_all:
             return None
         return DisconnectedError(
             f"{broker} closes the connection on every version of ApiVersions (this client supports versions 0"
@@ -217,6 +224,7 @@ class ApiVersionsExchange:
         """No connection came up: it may be another broker next time, so begin with the newest version."""
         self._first_version = self._newest
         self._asked = None
+        self._has_refused_all = False
 
     def _step_down(self, version: int) -> bool:
         """Begin with a version below ``version`` next time; False, and the newest, if there is none."""

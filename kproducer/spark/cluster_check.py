@@ -18,7 +18,7 @@ from io import BufferedReader
 from kproducer_messages import MetadataRequest
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
-from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError
+from kproducer.errors import AuthorizationError, ConfigError, KafkaError, KafkaTimeoutError
 from kproducer.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
 from kproducer.protocol.registry import ApiKey
 from kproducer.protocol.responses import parse_response
@@ -45,6 +45,8 @@ _FINAL = (17, _NOT_ALLOWED)
 _TO_WAIT = (
     "To wait longer, raise the option 'checkTimeoutMs'; if only executors can reach the brokers, set it to 0"
 )
+
+_GRANT = "Grant Write on it, and Create if brokers should create it"
 
 #: Error codes by topic, or the reason why there are none.
 _Answer = dict[str, int] | Exception
@@ -129,7 +131,11 @@ def check_secured_cluster(options: WriteOptions) -> None:
                 producer.partitions_for(topic)
             except KafkaError as error:
                 reason = explained(error, options.producer_settings, {"max_block_ms": "checkTimeoutMs"})
-                remedy = f". {_TO_WAIT}" if isinstance(error, KafkaTimeoutError) else ""
+                remedy = ""
+                if isinstance(error, KafkaTimeoutError):
+                    remedy = f". {_TO_WAIT}"
+                elif isinstance(error, AuthorizationError):
+                    remedy = f" {_GRANT}"
                 raise SparkWriteError(
                     f"topic '{topic}' (option '{option}') cannot be written to, and nothing was written:"
                     f" {reason}{remedy}"
@@ -144,7 +150,7 @@ def _unusable(topic: str, option: str, code: int, timeout_s: float) -> SparkWrit
             f"topic '{topic}' does not exist, and the brokers did not create it within {timeout_s:g} s. "
             f"Nothing was written. Create the topic, or correct the option '{option}'"
         )
-    remedy = " Grant Write on it, and Create if brokers should create it" if code == _NOT_ALLOWED else ""
+    remedy = f" {_GRANT}" if code == _NOT_ALLOWED else ""
     where = f"topic '{topic}' (option '{option}')"
     return SparkWriteError(
         f"{where} cannot be written to. Nothing was written: {error_for_code(code)}{remedy}"

@@ -206,7 +206,7 @@ def test_a_failing_last_row_fails_the_job_with_topic_and_reason(spark, mock_clus
     message = str(caught.value)
     assert f"topic '{topic}'" in message
     assert "RecordTooLargeError" in message
-    assert "max_request_size" in message
+    assert "kafka.max.request.size=1048576" in message
 
 
 def test_a_failed_task_is_tried_again_and_nothing_is_missing(spark, mock_cluster, topic):

@@ -22,6 +22,8 @@ from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.testing import FakeKafka
+from kproducer.testing.fakebroker import FakeCluster
+from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from tests.support.certificates import Authority
 from tests.support.identity_provider import IdentityProvider
 from tests.support.loopback import Listener, closed_port
@@ -203,7 +205,11 @@ def test_no_sasl_where_the_broker_needs_it(attempt: Attempt, sasl_kafka: str) ->
 @every_attempt
 def test_no_tls_where_the_broker_needs_it(attempt: Attempt, tls_kafka: str) -> None:
     # The client first tries each version of ApiVersions, on a connection of its own.
-    often = {"kafka.reconnect.backoff.ms": "1", "kafka.reconnect.backoff.max.ms": "1"}
+    often = {
+        "kafka.reconnect.backoff.ms": "1",
+        "kafka.reconnect.backoff.max.ms": "1",
+        "kafka.max.block.ms": "2000",
+    }
     refusal(attempt, {"kafka.bootstrap.servers": tls_kafka, **often}, "kafka.security.protocol")
 
 
@@ -275,6 +281,19 @@ def test_the_drivers_check_names_its_own_timeout(sasl_kafka: str) -> None:
     with closed_port() as port:
         text = refusal(check, plain(f"127.0.0.1:{port}"), "checkTimeoutMs=700", "'checkTimeoutMs'")
     assert "max.block.ms" not in text
+
+
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_a_topic_that_may_not_be_written_to_names_the_permission(is_secured: bool) -> None:
+    with FakeCluster(1) as cluster:
+        cluster.create_topic("t", 1)
+        cluster.metadata_errors["t"] = 29
+        servers = cluster.bootstrap_servers[0]
+        options = {"kafka.bootstrap.servers": servers}
+        if is_secured:
+            cluster.sasl = SaslListener({"alice": "secret"})
+            options = plain(servers, "secret")
+        refusal(check, options, "TOPIC_AUTHORIZATION_FAILED", "(option 'topic')", "Grant Write on it")
 
 
 # -- formats and schema registries, on the driver ------------------------------------------------------------

@@ -146,7 +146,13 @@ def test_a_broker_that_closes_the_connection_is_asked_lower_at_the_next_one() ->
     assert isinstance(errors[2], DisconnectedError)
     assert "b:9092" in str(errors[2])
     assert "TLS" in str(errors[2])
+    # It still holds while the versions are tried again: a caller may give up at any time.
     assert exchange.begin() == 5
+    assert str(exchange.on_connection_lost("b:9092")) == str(errors[2])
+    version = exchange.begin()
+    exchange.on_answer("b:9092", version, 7, HEADER + api_versions_response({}).encode(version))
+    exchange.begin()
+    assert exchange.on_connection_lost("b:9092") is None
 
 
 def test_what_worked_is_remembered_until_a_connect_fails() -> None:

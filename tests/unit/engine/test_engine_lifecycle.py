@@ -5,7 +5,7 @@ The engine is a stand-in; the scenarios run the real one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +30,7 @@ class Engine:
         self.is_io_thread = False
         self.lost = 0
         self.stop_errors: list[BaseException] = []
+        self.while_stopping: Callable[[], object] = lambda: None
         self.transaction_lifecycle: Any = SimpleNamespace() if config.transactional_id else None
         self.holds_lock = False
         #: Both are read through the accumulator; each engine has slots of its own.
@@ -40,6 +41,7 @@ class Engine:
 
     def stop(self, timeout: float | None, notice: str | None) -> int:
         self.calls.append(f"stop {timeout}")
+        self.while_stopping()
         if self.stop_errors:
             raise self.stop_errors.pop(0)
         return self.lost
@@ -91,13 +93,18 @@ class Bench:
 
 
 @pytest.fixture
-def new_bench(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+def new_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]:
+    made: list[Bench] = []
+
     def make(**settings: Any) -> Bench:
         bench = Bench(**settings)
+        made.append(bench)
         monkeypatch.setattr(engine_lifecycle, "ProducerEngine", lambda config, clock: Engine(bench, config))
         return bench
 
-    return make
+    yield make
+    for bench in made:
+        bench.lifecycle.engine = None  # the end of the process must not close it
 
 
 def test_a_start_that_fails_closes_each_object_once_and_registers_nothing(
@@ -156,8 +163,12 @@ def test_the_gate_of_a_transaction_opens_the_fast_path_of_its_own_running_engine
     gate(True)  # of the parent's engine
     assert bench.open_topics is None
     childs_gate = bench.engine.transaction_lifecycle.gate
-    bench.lifecycle.close(None)
     childs_gate(True)
+    gate(False)
+    assert bench.open_topics is bench.engine.slots
+    # Another thread begins a transaction.
+    bench.engine.while_stopping = lambda: childs_gate(True)
+    bench.lifecycle.close(None)
     assert bench.open_topics is None
 
 
@@ -231,13 +242,15 @@ def test_a_signal_handler_in_the_middle_of_send_cannot_close(new_bench: Callable
     bench.lifecycle.close(None)
 
 
-@pytest.mark.parametrize("is_closed", [False, True])
-def test_a_collected_producer_finishes_alone_unless_it_was_closed(
-    new_bench: Callable[..., Bench], is_closed: bool
+@pytest.mark.parametrize("is_close_interrupted", [False, True])
+def test_a_collected_producer_finishes_alone_once(
+    new_bench: Callable[..., Bench], is_close_interrupted: bool
 ) -> None:
     bench = new_bench(client_id="forgotten")
     bench.lifecycle.start()
-    if is_closed:
-        bench.lifecycle.close(None)
+    if is_close_interrupted:
+        bench.engine.stop_errors.append(KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            bench.lifecycle.close(None)
     bench.lifecycle.finish_collected()
-    assert ("finish alone" in bench.engine.calls) is not is_closed
+    assert bench.engine.calls.count("finish alone") == 1
