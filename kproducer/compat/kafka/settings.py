@@ -6,7 +6,6 @@ Source: the API reference of kafka-python 3.0.
 from __future__ import annotations
 
 import inspect
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -54,7 +53,7 @@ DEFAULT_CONFIG: Final[dict[str, Any]] = {
     "receive_message_max_bytes": 100000000,
     "receive_buffer_bytes": None,
     "send_buffer_bytes": None,
-    "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+    "socket_options": [(6, 1, 1)],  # IPPROTO_TCP, TCP_NODELAY: the same numbers on every system
     "reconnect_backoff_ms": 50,
     "reconnect_backoff_max_ms": 30000,
     "max_in_flight_requests_per_connection": 5,
