@@ -255,6 +255,7 @@ class _Watch:
     def restart(self, seconds: float) -> None:
         """The deadline is in ``seconds`` from now. Raises RuntimeError if no thread can be started."""
         timer = threading.Timer(seconds, self._end)
+        timer.name = "kproducer-oauth-deadline"
         timer.daemon = True
         with self._lock:
             if self._timer is not None:
