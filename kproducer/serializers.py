@@ -154,6 +154,7 @@ class JsonSerializer(BuiltInSerializer):
         # Imported here, because most programs do not need it.
         import json
 
+        self._has_default = default is not None
         self._encode = json.JSONEncoder(
             separators=(",", ":"),
             ensure_ascii=False,
@@ -166,7 +167,12 @@ class JsonSerializer(BuiltInSerializer):
         try:
             return self._encode(value).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            raise SerializationError(f"JsonSerializer cannot encode the value as JSON: {error}") from error
+            hint = ""
+            if isinstance(error, TypeError) and not self._has_default:
+                hint = "; convert it, or pass a function that does: JsonSerializer(default=str)"
+            raise SerializationError(
+                f"JsonSerializer cannot encode the value as JSON: {error}{hint}"
+            ) from error
 
 
 class UuidSerializer(BuiltInSerializer):

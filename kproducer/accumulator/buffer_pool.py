@@ -117,7 +117,7 @@ class BufferPool:
         try:
             with self.lock:
                 if self._closed:
-                    raise ProducerClosedError("the producer is closed")
+                    raise ProducerClosedError.before_call()
                 if self.waiters or not self._take_locked(grant, size_bytes):
                     grant.wakeup = threading.Event()
                     self.waiters.append(grant)
@@ -147,7 +147,7 @@ class BufferPool:
         grant.requested_ms = self._clock.monotonic_ms()
         with self.lock:
             if self._closed:
-                raise ProducerClosedError("the producer is closed")
+                raise ProducerClosedError.before_call()
             self.waiters.append(grant)
             self._hand_out_locked()
         self.on_wait()

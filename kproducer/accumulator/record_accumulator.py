@@ -318,7 +318,7 @@ class RecordAccumulator:
             queue again.
         """
         if self.queues.is_closed:
-            raise ProducerClosedError("the producer is closed")
+            raise ProducerClosedError.before_call()
         if append.transaction is not None and self._transaction_manager is not None:
             # The record may have waited for memory.
             self._transaction_manager.lifecycle.check_send(append.transaction)

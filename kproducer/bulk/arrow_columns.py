@@ -76,7 +76,9 @@ class ArrowColumns(NamedTuple):
             if name is not None and not isinstance(name, str):
                 right = "the name of a column"
                 if role in ("value", "key"):
-                    right += ", or a format such as kproducer.columnar.Avro(...)"
+                    is_several = isinstance(name, (list, tuple)) and len(name) > 0
+                    example = f"Json({name!r:.200})" if is_several else "Avro(...)"
+                    right += f", or a format such as kproducer.columnar.{example}"
                 raise InvalidArgumentError(f"{role} must be {right}, or None, not {name!r}")
         if topic is None and self.topic is None:
             raise InvalidArgumentError("no topic: pass its name, or a topic_column")

@@ -43,6 +43,8 @@ from kproducer.columnar.chosen_columns import (
     TEXT,
     TICKS_PER_SECOND,
     ChosenColumns,
+    listed,
+    not_in_schema,
     type_name,
 )
 from kproducer.errors import InvalidArgumentError
@@ -210,6 +212,8 @@ class AvroCompiler:
                 raise _DoesNotFitError(f"two {what}s{where} have the name {each.name!r}: rename one of them")
             found[each.name] = number, each
         nodes = []
+        names = [field["name"] for field in record["fields"]]
+        unknown = [name for name in found if name not in names]
         for field in record["fields"]:
             name = field["name"]
             inner = f"{place}.{name}" if place else name
@@ -220,20 +224,26 @@ class AvroCompiler:
                 nodes.append(self._node(field["type"], arrow_field, number, inner))
             else:
                 nodes.append(
-                    PlanNode(AvroOperation.NOTHING, CONSTANT, self._default(field, inner, what), place=inner)
+                    PlanNode(
+                        AvroOperation.NOTHING,
+                        CONSTANT,
+                        self._default(field, inner, what, unknown),
+                        place=inner,
+                    )
                 )
         if found:
-            names = ", ".join(repr(field["name"]) for field in record["fields"])
-            unknown = ", ".join(map(repr, found))
-            where, how = (f" in {place!r}", "") if place else ("", ", with columns=[...]")
-            raise _DoesNotFitError(
-                f"{what} {unknown}{where} is not in the Avro schema (fields: {names}): leave it out{how}, or "
-                "add it to the schema"
-            )
+            raise _DoesNotFitError(not_in_schema(what, list(found), place, "Avro schema", names))
         return tuple(nodes)
 
-    def _default(self, field: Any, place: str, what: str) -> bytes:
-        """What is written for a field that the data do not have."""
+    def _default(self, field: Any, place: str, what: str, unknown: Sequence[str]) -> bytes:
+        """What is written for a field that the data do not have.
+
+        Args:
+            field: of the schema.
+            place: of the field.
+            what: ``"column"`` or ``"field"``, for the error's text.
+            unknown: those that are not in the schema, of which one may be meant.
+        """
         if "default" in field:
             try:
                 return encoded_default(field["type"], field["default"], self._resolved)
@@ -245,9 +255,10 @@ class AvroCompiler:
         kinds = [_kind(self._resolved(each)) for each in branches] if isinstance(branches, list) else []
         if "null" in kinds:
             return encode_varlong(kinds.index("null"))
+        without = f" ({what}s without a field: {listed(unknown)})" if unknown else ""
         raise _DoesNotFitError(
-            f"there is no {what} for field {place!r} of the Avro schema, which has no default: add the "
-            f"{what}, or a default to the schema"
+            f"there is no {what} for field {place!r} of the Avro schema, which has no default{without}: add "
+            f"the {what}, or a default to the schema"
         )
 
     def _union(self, branches: Sequence[Any], field: ArrowField, column: int, place: str) -> PlanNode:

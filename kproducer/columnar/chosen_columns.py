@@ -129,6 +129,30 @@ def checked_columns(owner: str, given: object) -> str | tuple[str, ...] | None:
     return names
 
 
+def not_in_schema(what: str, unknown: Sequence[str], place: str, schema: str, fields: Sequence[str]) -> str:
+    """The text of an error: columns, or the fields of a struct, that the schema does not have.
+
+    Args:
+        what: ``"column"`` or ``"field"``.
+        unknown: their names, at least one.
+        place: of the struct; empty: they are columns.
+        schema: ``"Avro schema"``, or ``"Protobuf message"`` and its name.
+        fields: those of the schema, at this place.
+    """
+    is_one = len(unknown) == 1
+    near = {name: found for name in unknown for found in difflib.get_close_matches(name, fields, 1)}
+    hints = [repr(found) if is_one else f"{found!r} for {name!r}" for name, found in near.items()]
+    hint = f"did you mean {' and '.join(hints)}? " if hints else ""
+    where, how = (f" in {place!r}", "") if place else ("", ", with columns=[...]")
+    names, verb, them = f"s {listed(unknown)}", "are", "them"
+    if is_one:
+        names, verb, them = f" {unknown[0]!r}", "is", "it"
+    return (
+        f"{what}{names}{where} {verb} not in the {schema} ({hint}fields: {listed(fields)}): leave {them}"
+        f" out{how}, or add {them} to the {schema.split()[1]}"
+    )
+
+
 def type_name(field: ArrowField) -> str:
     """The type of a field as Arrow's libraries call it."""
     if field.dictionary is not None:
@@ -146,4 +170,9 @@ def _hint(name: str, names: Sequence[str]) -> str:
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if nearest:
         return f": did you mean {nearest[0]!r}?"
-    return f" (columns: {', '.join(map(repr, names[:20])) or 'none'})"
+    return f" (columns: {listed(names)})"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in an error: the first 20."""
+    return ", ".join([*map(repr, names[:20]), *(["..."] if len(names) > 20 else [])]) or "none"

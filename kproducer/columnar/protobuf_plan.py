@@ -5,12 +5,11 @@ Source: Protocol Buffers documentation, "Encoding" and "Field Presence".
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from kproducer.columnar.chosen_columns import LISTS, ChosenColumns
+from kproducer.columnar.chosen_columns import LISTS, ChosenColumns, not_in_schema
 from kproducer.columnar.protobuf_types import (
     END_GROUP,
     GROUP,
@@ -132,11 +131,15 @@ class ProtobufCompiler:
             what: ``"column"`` or ``"field"``.
         """
         members = _members(message)
+        given = list(given)
         found: dict[str, tuple[_Member, int, ArrowField]] = {}
         for number, arrow_field in given:
             member = members.get(arrow_field.name)
             if member is None:
-                raise _unknown(message, arrow_field.name, place, what)
+                names = [field.name for field in message.fields]
+                unknown = [each.name for _, each in given if each.name not in members]
+                schema = f"Protobuf message {message.full_name}"
+                raise DoesNotFitError(not_in_schema(what, unknown, place, schema, names))
             name = member.descriptor.name
             if name in found:
                 raise DoesNotFitError(
@@ -277,14 +280,3 @@ def _shared_oneofs(message: Any, members: Iterable[_Member]) -> dict[str, int]:
 
 def _inner(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
-
-
-def _unknown(message: Any, name: str, place: str, what: str) -> DoesNotFitError:
-    names = [field.name for field in message.fields]
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    where, how = (f" in {place!r}", "") if place else ("", ", with columns=[...]")
-    return DoesNotFitError(
-        f"{what} {name!r}{where} is not in the Protobuf message {message.full_name} ({hint}fields: "
-        f"{', '.join(map(repr, names)) or 'none'}): leave it out{how}, or add it to the message"
-    )

@@ -365,7 +365,10 @@ def parse_servers(setting: Setting, name: str, value: Any) -> tuple[str, ...]:
         raise refused(name, right, f"a value of type {type(value).__name__}")
     for one in given:
         if not isinstance(one, str):
-            raise refused(name, "a list of 'host:port'", f"an element of type {type(one).__name__}")
+            found = f"an element of type {type(one).__name__}"
+            raise refused(
+                name, "a list of 'host:port'", found, "write host and port as one text: 'host:9092'"
+            )
         # Checked before the text is split at commas, which a password may contain.
         if "@" in one:
             found = "an address with '@' (not shown because it may contain a password)"
@@ -394,6 +397,8 @@ def _parse_server(name: str, given: str) -> str:
         raise bad(f"write 'host:port' without {scheme}://")
     host, colon, port = address.rpartition(":")
     if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+        if any(each in address for each in "; |"):
+            raise bad("separate servers with commas")
         if address.count(":") > 1:
             # An IPv6 address without brackets: the last group may be a port or not.
             ipv6, _, tail = address.rpartition(":")
@@ -402,15 +407,31 @@ def _parse_server(name: str, given: str) -> str:
         raise bad(f"the port is missing: write '{address}:9092' if the port is 9092")
     if not host.strip("[]") or any(character.isspace() for character in host) or "/" in host:
         raise bad("the host name is not valid")
+    if "/" in port:
+        raise bad(f"remove {port[port.index('/') :]!r}, which is no part of a broker's address")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise bad("the port must be a number from 1 to 65535")
     return f"{host}:{int(port)}"
 
 
+_PARTITIONER_ARGUMENTS = ("topic", "key", "key_bytes", "value", "value_bytes", "snapshot")
+
+
 def parse_partitioner(setting: Setting, name: str, value: Any) -> Any:
     """``None``, a callable, or the name of a partitioner."""
-    if value is None or callable(value):
+    if callable(value):
+        import inspect  # most producers have no partitioner of their own
+
+        try:
+            inspect.signature(value).bind(*_PARTITIONER_ARGUMENTS)
+        except TypeError:
+            takes = f"a callable of ({', '.join(_PARTITIONER_ARGUMENTS)})"
+            raise refused(name, takes, "one that takes other arguments") from None
+        except ValueError:  # a function in C need not have a signature
+            pass
         return value
+    if value is None:
+        return None
     if isinstance(value, str) and value.strip():
         # The partitioners, in a higher layer, check the name.
         return value.strip()

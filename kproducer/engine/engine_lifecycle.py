@@ -86,7 +86,7 @@ class EngineLifecycle:
             return engine
         with self._lock:
             if self.is_closed:
-                raise ProducerClosedError("the producer is closed")
+                raise ProducerClosedError.before_call()
             if self.engine is None:
                 process_lifecycle.ensure_exit_hook()
                 return self._start_engine()

@@ -197,6 +197,11 @@ class ProducerClosedError(IllegalStateError):
     the child. Close the producer after the last ``send()``, with a longer timeout.
     """
 
+    @classmethod
+    def before_call(cls) -> ProducerClosedError:
+        """The error of a call that came after ``close``."""
+        return cls("the producer is closed; close it after the last call, or create another one")
+
 
 class BatchRejectedError(KafkaError):
     """The record is valid, but the broker rejected its batch because of another record.

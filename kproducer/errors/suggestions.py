@@ -50,12 +50,41 @@ _OTHER_NAMES = {
     "username": "sasl_plain_username",
 }
 
+#: What nobody calls a setting, but who does not know its name may write. Not used to translate settings.
+_GUESSED_NAMES = {
+    **dict.fromkeys(
+        ("address", "host", "hostname", "hosts", "server", "servers", "url"), "bootstrap_servers"
+    ),
+    **dict.fromkeys(("ca", "ca_cert", "ca_certs", "ca_path"), "ssl_cafile"),
+    **dict.fromkeys(("cert", "certfile", "client_cert"), "ssl_certfile"),
+    "codec": "compression_type",
+    "name": "client_id",
+    "queue_size": "buffer_memory",
+    **dict.fromkeys(("encoder", "serializer", "value_encoder"), "value_serializer"),
+}
+
 _CONTEXT = "pass an ssl.SSLContext as ssl_context"
 _TICKETS = "tickets come from sasl_kerberos_keytab or from the ticket cache; remove the setting"
 _JVM = "it is only for Java; remove the setting"
 
+_ENCRYPTION = "set security_protocol to SSL, or with SASL to SASL_SSL"
+_LOGIN = "set security_protocol to SASL_SSL, and sasl_mechanism"
+_OF_A_RECORD = "it is an argument of send()"
+_NO_VERIFICATION = "pass an ssl.SSLContext that does not verify as ssl_context"
+
 #: Settings that have no equivalent, and what to do instead.
 _NO_COUNTERPART = {
+    **dict.fromkeys(("auth", "sasl"), _LOGIN),
+    **dict.fromkeys(("callback", "on_error", "on_success"), "pass on_delivery to send()"),
+    **dict.fromkeys(("default_topic", "headers", "key", "partition", "topic", "value"), _OF_A_RECORD),
+    **dict.fromkeys(("ssl", "tls", "use_ssl", "use_tls"), _ENCRYPTION),
+    **dict.fromkeys(("ssl_verify", "verify", "verify_ssl"), _NO_VERIFICATION),
+    **dict.fromkeys(("log_level", "verbose"), "use the logging module; the logger is 'kproducer'"),
+    "exactly_once": "set transactional_id, and use transactions",
+    "flush_interval": "use linger_ms for how long a batch waits for more records",
+    "schema_registry_url": "pass a serializer with a SchemaRegistryClient as value_serializer",
+    "timeout": "delivery_timeout_ms limits the delivery of a record, request_timeout_ms one request, and "
+    "max_block_ms how long send() may wait",
     "allow_auto_create_topics": "auto.create.topics.enable of the brokers decides; remove the setting",
     "api_version": "the producer negotiates API versions with each broker; remove the setting",
     "api_version_request": "the producer always negotiates API versions; remove the setting",
@@ -67,7 +96,7 @@ _NO_COUNTERPART = {
     "debug": "use the logging module; the logger is 'kproducer'",
     "dr_cb": "pass on_delivery to send()",
     "dr_msg_cb": "pass on_delivery to send()",
-    "enable_ssl_certificate_verification": "pass an ssl.SSLContext that does not verify as ssl_context",
+    "enable_ssl_certificate_verification": _NO_VERIFICATION,
     "error_cb": "the futures of send() and on_delivery report errors",
     "event_cb": "the futures of send() and on_delivery report errors",
     "log_cb": "use the logging module; the logger is 'kproducer'",
@@ -150,7 +179,7 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
         return "config providers work only in properties files; pass the values themselves"
     if plain.startswith(_FOR_BROKERS):
         return "brokers verify tokens; remove the setting"
-    nearest = plain if plain in spelling else _OTHER_NAMES.get(plain)
+    nearest = plain if plain in spelling else _OTHER_NAMES.get(plain) or _GUESSED_NAMES.get(plain)
     if nearest is None:
         import difflib  # only loaded for an error
 
@@ -194,6 +223,9 @@ FUTURE_METHODS = {
     "add_errback": "pass on_delivery to send(), or use add_done_callback(f), which calls f(future)",
     "failed": "use exception(), which returns the error or None once done() is true",
     "is_done": "use done()",
+    **dict.fromkeys(
+        ("offset", "partition", "timestamp_ms", "topic"), "result() waits for the metadata, which has it"
+    ),
     "succeeded": "use exception(), which returns the error or None once done() is true",
     "value": "use result()",
 }
@@ -202,6 +234,7 @@ FUTURE_METHODS = {
 METADATA_FIELDS = {
     "checksum": "brokers do not report it",
     "error": "the second argument of on_delivery is the error; result() raises it",
+    **dict.fromkeys(("get", "result"), "this is the metadata already"),
     "hasOffset": "compare offset with -1",
     "hasTimestamp": "compare timestamp_ms with -1",
     "headers": "the metadata does not contain the record; functools.partial passes it to on_delivery",
@@ -297,15 +330,24 @@ def no_such_attribute(owner: object, name: str, suggestions: Mapping[str, str]) 
 _OTHER_ARGUMENTS = {
     **dict.fromkeys(("body", "data", "message", "msg", "payload", "record"), "value"),
     **dict.fromkeys(("callback", "cb", "delivery_callback", "on_ack", "on_completion"), "on_delivery"),
+    # of the classes in kproducer.testing
+    **dict.fromkeys(("broker_count", "brokers", "node_count", "num_brokers", "num_nodes"), "nodes"),
+    **dict.fromkeys(("num_partitions", "partition_count", "partitions"), "default_partitions"),
+    **dict.fromkeys(("credentials", "sasl", "sasl_users"), "users"),
+    **dict.fromkeys(("ssl", "tls"), "ssl_context"),
+    "token": "bearer_token",
 }
 
 
 def keyword_hints(method: _Method) -> _Method:
     """The method, whose TypeError for an unknown keyword suggests the argument that was probably meant.
 
-    Costs a Python frame per call.
+    That of a constructor also lists the valid arguments. Costs a Python frame per call.
     """
     function: Any = method
+    owner, _, name = function.__qualname__.rpartition(".")
+    is_constructor = name == "__init__"
+    label = owner.rpartition(".")[2] if is_constructor else name
 
     @functools.wraps(method)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -315,15 +357,23 @@ def keyword_hints(method: _Method) -> _Method:
             code = function.__code__
             names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]  # without self
             unknown = next((name for name in keywords if name not in names), None)
-            if unknown is None:
+            if unknown is None and not (is_constructor and len(arguments) > code.co_argcount):
                 raise
-        hint = _argument_hint(unknown, names)
-        raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}; {hint}")
+        if unknown is None:
+            by_name = ", ".join(names[code.co_argcount - 1 :])
+            raise TypeError(f"{label}() got too many positional arguments; pass these by name: {by_name}")
+        hint, every = _argument_hint(unknown, names), f"valid arguments: {', '.join(names)}"
+        if hint is None:
+            hint = every
+        elif is_constructor:
+            hint = f"{hint} {every.capitalize()}"
+        raise TypeError(f"{label}() got an unexpected keyword argument {unknown!r}; {hint}")
 
     return cast(_Method, call)
 
 
-def _argument_hint(unknown: str, names: Sequence[str]) -> str:
+def _argument_hint(unknown: str, names: Sequence[str]) -> str | None:
+    """``None``: no argument is similar."""
     import difflib  # only loaded for an error
 
     wanted = _OTHER_ARGUMENTS.get(unknown, unknown)
@@ -332,4 +382,4 @@ def _argument_hint(unknown: str, names: Sequence[str]) -> str:
         return f"did you mean {nearest}{', in seconds' if nearest == 'timeout' else ''}?"
     if wanted == "on_delivery" and "topic" in names:
         return "the SendManyResult that it returns has the outcome of each record"
-    return f"valid arguments: {', '.join(names)}"
+    return None

@@ -48,6 +48,11 @@ _TRANSIENT_ALERTS: Final = ("internal error", "user cancelled")
 #: What brokers say of a client without a certificate.
 _CLIENT_CERTIFICATE_ALERTS: Final = ("bad certificate", "certificate required", "handshake failure")
 
+_CLIENT_CERTIFICATE_ADVICE: Final = (
+    "; if the listener requires a client certificate (ssl.client.auth=required), set ssl_keystore_location,"
+    " or ssl_certfile and ssl_keyfile, to one that the broker trusts"
+)
+
 #: What to do about a failure that OpenSSL reports on this side.
 _ADVICE_ON_FAILURES: Final = {
     "NO_CIPHERS_AVAILABLE": "; OpenSSL allows no cipher suite of these TLS versions: use TLSv1.2 or"
@@ -71,12 +76,22 @@ class TlsTransport(TransportLayer):
         host: the host as the user or the cluster's metadata names it. It is verified, and sent for SNI unless
             it is an IP address.
         trust: what the context trusts, in words, for error messages.
+        lacks_certificate: the context is known to present no client certificate.
     """
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, host: str, trust: str = "") -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        context: ssl.SSLContext,
+        host: str,
+        trust: str = "",
+        *,
+        lacks_certificate: bool = False,
+    ) -> None:
         super().__init__(sock)
         self._host = host
         self._trust = trust
+        self._lacks_certificate = lacks_certificate
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         try:
@@ -267,7 +282,8 @@ class TlsTransport(TransportLayer):
     def _describe_ended_handshake(self, how: str) -> str:
         text = f"the broker closed the connection during the TLS handshake{how}"
         if self._head:
-            return text
+            # Not every server sends an alert, and a reset can overtake it.
+            return text + (_CLIENT_CERTIFICATE_ADVICE if self._lacks_certificate else "")
         return (
             f"{text}, without an answer: this is probably a PLAINTEXT or SASL_PLAINTEXT listener; use the"
             " port of an SSL or SASL_SSL listener, or set security_protocol to what this one speaks"
@@ -335,10 +351,7 @@ def _alert(reason: str) -> str | None:
 
 def _advice_on_alert(alert: str) -> str:
     if alert in _CLIENT_CERTIFICATE_ALERTS:
-        return (
-            "; if the listener requires a client certificate (ssl.client.auth=required), set"
-            " ssl_keystore_location, or ssl_certfile and ssl_keyfile, to one that the broker trusts"
-        )
+        return _CLIENT_CERTIFICATE_ADVICE
     if alert in ("unknown ca", "certificate unknown", "certificate expired", "certificate revoked"):
         return "; it does not accept the certificate of this client (ssl_keystore_location, ssl_certfile)"
     if alert == "protocol version":

@@ -57,8 +57,9 @@ def encode_headers(topic: str, headers: Any) -> list[tuple[str, bytes | None]]:
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, bytearray)):
         kind = type(headers).__name__
+        hint = "; the partition is the argument after the headers" if isinstance(headers, int) else ""
         raise SerializationError(
-            f"headers for topic {topic!r} must be (name, value) pairs or a mapping, not {kind}"
+            f"headers for topic {topic!r} must be (name, value) pairs or a mapping, not {kind}{hint}"
         )
     encoded: list[tuple[str, bytes | None]] = []
     for pair in pairs:
@@ -68,8 +69,14 @@ def encode_headers(topic: str, headers: Any) -> list[tuple[str, bytes | None]]:
                 encoded.append(pair)
                 continue
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            # Not the header itself, which may contain a secret.
+            found = type(pair).__name__
+            if isinstance(pair, (tuple, list)):
+                found = f"a {found} of {len(pair)}"
+            elif isinstance(pair, (str, bytes)):
+                found += "; put the pairs into a list: [(name, value)]"
             raise SerializationError(
-                f"a header for topic {topic!r} must be a (name, value) pair, not {pair!r}"
+                f"a header for topic {topic!r} must be a (name, value) pair, not {found}"
             )
         encoded.append(_encode_header(topic, pair[0], pair[1]))
     return encoded
@@ -132,8 +139,13 @@ def checked_timestamp(timestamp_ms: Any) -> int:
     """Milliseconds since the epoch. Raises InvalidArgumentError."""
     number = whole_number(timestamp_ms, 0, INT64_MAX)
     if number is None:
+        hint = ""
+        if callable(getattr(timestamp_ms, "timestamp", None)):  # as datetime has
+            hint = "; pass int(time.timestamp() * 1000) of a time with a time zone"
+        elif isinstance(timestamp_ms, float):
+            hint = "; round it with int()"
         raise InvalidArgumentError(
-            f"timestamp_ms must be whole milliseconds since the epoch, or None, not {timestamp_ms!r}"
+            f"timestamp_ms must be whole milliseconds since the epoch, or None, not {timestamp_ms!r}{hint}"
         )
     return number
 

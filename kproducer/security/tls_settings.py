@@ -83,6 +83,8 @@ class TlsSettings:
         self._clock = clock
         self._repeats = LogRepeats(_QUIET_MS)
         self.trust = "the certificates of ssl_context"
+        # Of a context by the application it is not known.
+        self._lacks_certificate = False
         self._contents: tuple[bytes, ...] = ()
         if config.ssl_context is not None:
             _check_only_context(self._settings)
@@ -94,7 +96,8 @@ class TlsSettings:
 
     def new_transport(self, sock: socket.socket, host: str) -> TlsTransport:
         """A TLS connection to ``host`` over a connecting socket: a ``TransportFactory``."""
-        return TlsTransport(sock, self.context(), host, self.trust)
+        context = self.context()
+        return TlsTransport(sock, context, host, self.trust, lacks_certificate=self._lacks_certificate)
 
     def channel_io(self) -> type[ChannelIo]:
         """What moves the bytes of these transports."""
@@ -136,6 +139,7 @@ class TlsSettings:
         if settings["ssl_crlfile"]:
             _load_revoked(context, settings["ssl_crlfile"])
         identity = _identity(settings)
+        self._lacks_certificate = identity is None
         if identity is not None:
             _load_identity(context, identity)
         return context

@@ -41,7 +41,9 @@ class TopicWait:
 
     def __init__(self, engine: ProducerEngine, topic: str, partition: int | None) -> None:
         if not isinstance(topic, str) or not topic:
-            raise InvalidArgumentError(f"topic must be a non-empty str, not {topic!r}")
+            found = repr(topic) if isinstance(topic, (str, bytes, int, type(None))) else type(topic).__name__
+            parts = "; pass its parts, topic first" if hasattr(topic, "topic") else ""
+            raise InvalidArgumentError(f"topic must be a non-empty str, not {found}{parts}")
         mistake = topic_mistake(topic)
         if mistake is not None:
             raise InvalidTopicError(mistake)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from kproducer_messages import API_NAMES
 
 from kproducer.errors import BrokerError
+from kproducer.errors.suggestions import keyword_hints
 from kproducer.testing.fakebroker import faults
 from kproducer.testing.fakebroker.actions import Handler
 from kproducer.testing.fakebroker.cluster import FakeCluster
@@ -37,10 +38,12 @@ class FakeKafka:
         ssl_context: with the brokers' certificate. Clients then need TLS.
 
     Raises:
-        ValueError: ``nodes`` or ``default_partitions`` is less than 1.
+        ValueError: ``nodes`` or ``default_partitions`` is not a whole number of at least 1.
+        TypeError: there is no such argument, or ``users`` or ``ssl_context`` has the wrong type.
         OSError: no port could be opened.
     """
 
+    @keyword_hints
     def __init__(
         self,
         *,
@@ -50,9 +53,17 @@ class FakeKafka:
         users: Mapping[str, str] | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        if nodes < 1 or default_partitions < 1:
-            raise ValueError(
-                f"FakeKafka needs at least one node and one partition, not {nodes} and {default_partitions}"
+        for name, number in (("nodes", nodes), ("default_partitions", default_partitions)):
+            if type(number) is not int or number < 1:
+                raise ValueError(f"FakeKafka: {name} must be a whole number of at least 1, not {number!r}")
+        if users is not None and not isinstance(users, Mapping):
+            raise TypeError(
+                f"FakeKafka: users must be a dict of names and passwords, not {type(users).__name__}"
+            )
+        if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
+            raise TypeError(
+                "FakeKafka: ssl_context must be an ssl.SSLContext with a certificate, not"
+                f" {type(ssl_context).__name__}"
             )
         # Set by close(), on any thread.
         self._is_closed = False
@@ -124,6 +135,7 @@ class FakeKafka:
 
     # -- topics ---------------------------------------------------------------------------------------
 
+    @keyword_hints
     def create_topic(
         self,
         name: str,
@@ -150,8 +162,8 @@ class FakeKafka:
             raise ValueError(
                 f"{name!r} is not the name of a topic: up to 249 letters, digits, '.', '_' and '-'"
             )
-        if partitions < 1:
-            raise ValueError(f"topic {name!r} needs at least one partition, not {partitions}")
+        if type(partitions) is not int or partitions < 1:
+            raise ValueError(f"topic {name!r} needs at least one partition, not {partitions!r}")
         cluster = self._cluster
         with cluster.log.changed:
             if name in cluster.topics:
@@ -196,6 +208,7 @@ class FakeKafka:
 
     # -- faults of requests ---------------------------------------------------------------------------
 
+    @keyword_hints
     def fail_next(
         self,
         api: str,
@@ -231,6 +244,7 @@ class FakeKafka:
         handler = refusal(key, code, message, processed=processed, topic=topic, partition=partition)
         return self._inject(key, handler, times, node, f"fail_next({API_NAMES[key]!r}, {error_name(code)})")
 
+    @keyword_hints
     def disconnect_next(
         self, api: str, *, times: int | None = 1, processed: bool = False, node: int | None = None
     ) -> Fault:
@@ -242,6 +256,7 @@ class FakeKafka:
         handler = faults.close_after() if processed else faults.close_before()
         return self._inject(key, handler, times, node, f"disconnect_next({API_NAMES[key]!r})")
 
+    @keyword_hints
     def hang_next(
         self, api: str, *, times: int | None = 1, processed: bool = False, node: int | None = None
     ) -> Fault:
@@ -253,6 +268,7 @@ class FakeKafka:
         handler = faults.stall_after() if processed else faults.stall_before()
         return self._inject(key, handler, times, node, f"hang_next({API_NAMES[key]!r})")
 
+    @keyword_hints
     def delay(
         self, api: str | None, seconds: float, *, times: int | None = None, node: int | None = None
     ) -> Fault:

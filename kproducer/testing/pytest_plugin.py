@@ -34,5 +34,9 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[FakeKafka]:
         raise pytest.UsageError(
             f"@pytest.mark.kafka_broker takes keywords only, such as nodes=3; found {mark.args!r}"
         )
-    with FakeKafka(**(mark.kwargs if mark is not None else {})) as kafka:
+    try:
+        made = FakeKafka(**(mark.kwargs if mark is not None else {}))
+    except (TypeError, ValueError) as error:
+        raise pytest.UsageError(f"@pytest.mark.kafka_broker: {error}") from None
+    with made as kafka:
         yield kafka

@@ -60,7 +60,16 @@ _ENDING: Final = (_S.COMMITTING, _S.ABORTING)
 #: The errors that end the producer and that callers tell from others.
 _KEPT: Final = (FencedError, BootstrapResolutionError)
 
-_BEGIN_FIRST = "begin a transaction first"
+#: What to do in each state before the call that was refused.
+_REMEDIES: Final = {
+    _S.UNINITIALIZED: "call init_transactions() once, before the first begin_transaction()",
+    _S.INITIALIZING: "wait until init_transactions() returns",
+    _S.READY: "call begin_transaction() first",
+    _S.IN_TRANSACTION: "end it first, with commit_transaction(), abort_transaction() or its 'with' block",
+    _S.PREPARED: "call commit_transaction() or abort_transaction() first",
+    _S.COMMITTING: "wait until commit_transaction() returns",
+    _S.ABORTING: "wait until abort_transaction() returns",
+}
 
 
 class QueuedFailure(NamedTuple):
@@ -154,14 +163,13 @@ class TransactionLifecycle:
             IllegalStateError: initialized before.
             FatalProducerError: the producer has failed.
         """
-        return self._begin("init_transactions", {_S.UNINITIALIZED}, _S.INITIALIZING, "it was called before")
+        remedy = "it was called before, and once is enough for all transactions"
+        return self._begin("init_transactions", {_S.UNINITIALIZED}, _S.INITIALIZING, remedy)
 
     def begin_transaction(self) -> None:
         """Begin a transaction; no request is sent. Raises as ``begin_initialize``."""
         with self.lock:
-            self._check_call(
-                "begin_transaction", {_S.READY}, "call init_transactions once, then end each transaction"
-            )
+            self._check_call("begin_transaction", {_S.READY})
             self.operation = None
             # Before the state changes, after which records can be sent.
             self.transaction = OpenTransaction(2 if self._transaction_version() >= 2 else 1)
@@ -177,13 +185,13 @@ class TransactionLifecycle:
             AbortTransactionError: the transaction can only be aborted.
             FatalProducerError, IllegalStateError: as ``begin_initialize``.
         """
-        return self._begin(call, {_S.IN_TRANSACTION, _S.PREPARED}, _S.COMMITTING, _BEGIN_FIRST)
+        return self._begin(call, {_S.IN_TRANSACTION, _S.PREPARED}, _S.COMMITTING)
 
     def begin_abort(self, call: str = "abort_transaction") -> PendingOperation:
         """Abort; batches that were not sent yet are failed. Raises as ``begin_commit``."""
         allowed = {_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTABLE_ERROR}
         with self.lock:
-            operation = self._begin(call, allowed, _S.ABORTING, _BEGIN_FIRST)
+            operation = self._begin(call, allowed, _S.ABORTING)
             if self.transaction is not None and self.state is _S.ABORTING:
                 self.transaction.new_partitions.clear()
                 self._fail_offsets(TransactionAbortedError("the transaction is being aborted"))
@@ -336,7 +344,7 @@ class TransactionLifecycle:
     # -- application threads: checks -------------------------------------------------------------------
 
     def _begin(
-        self, name: str, allowed: set[TransactionState], target: TransactionState, remedy: str
+        self, name: str, allowed: set[TransactionState], target: TransactionState, remedy: str | None = None
     ) -> PendingOperation:
         with self.lock:
             earlier = self._check_call(name, allowed, remedy)
@@ -347,8 +355,15 @@ class TransactionLifecycle:
         self.wakeup()
         return operation
 
-    def _check_call(self, name: str, allowed: set[TransactionState], remedy: str) -> PendingOperation | None:
+    def _check_call(
+        self, name: str, allowed: set[TransactionState], remedy: str | None = None
+    ) -> PendingOperation | None:
         """Check whether a step may begin.
+
+        Args:
+            name: the method.
+            allowed: the states in which it may begin.
+            remedy: what to do in the other states, if it is not the one in ``_REMEDIES``.
 
         Returns:
             The operation of this name if the last call timed out: the caller waits for that one. ``None``: a
@@ -374,10 +389,10 @@ class TransactionLifecycle:
 
     def _check_in_transaction(self, name: str) -> OpenTransaction:
         if self.transaction is None or self.state is not _S.IN_TRANSACTION:
-            self._refuse_call(name, _BEGIN_FIRST)
+            self._refuse_call(name)
         return self.transaction
 
-    def _refuse_call(self, name: str, remedy: str) -> NoReturn:
+    def _refuse_call(self, name: str, remedy: str | None = None) -> NoReturn:
         """Raise the error for a call that the state does not allow.
 
         Raises:
@@ -389,6 +404,7 @@ class TransactionLifecycle:
         if state_error is not None:
             raise state_error
         cause = "" if self.cause is None else f" ({self.cause})"
+        remedy = remedy or _REMEDIES[self.state]
         error = IllegalStateError(f"{name}: the producer is {self.state.value}{cause}; {remedy}")
         raise error from self.cause
 

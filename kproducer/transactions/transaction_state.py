@@ -25,7 +25,7 @@ class TransactionState(enum.Enum):
     UNINITIALIZED = "not initialized"
     INITIALIZING = "being initialized"
     READY = "ready for a transaction"
-    IN_TRANSACTION = "in a transaction"
+    IN_TRANSACTION = "in an open transaction"
     PREPARED = "in a transaction that was handed over"
     COMMITTING = "committing"
     ABORTING = "aborting"

@@ -25,10 +25,10 @@ from tests.support.kafka.kafka_python import kafka as peer
 from tests.support.kafka.kafka_python import kafka_errors as peer_errors
 # isort: on
 
-from kproducer import KafkaTimeoutError, Outcome
+from kproducer import KafkaTimeoutError, Outcome, StringSerializer
 from kproducer.compat import kafka as adapter
 from kproducer.compat.kafka import errors as adapter_errors
-from kproducer.compat.kafka import producer as adapter_producer
+from kproducer.compat.kafka import settings as adapter_settings
 from kproducer.compat.kafka.record_future import FutureRecordMetadata
 from tests.support.kafka.mock_cluster import MockCluster
 
@@ -208,6 +208,10 @@ def test_a_topic_that_does_not_become_known(
         (("t", b"", 5), {}, TypeError),
         (("t", b""), {"headers": {"a": b"b"}}, TypeError),
         (("t", b""), {"headers": [("a", "text")]}, TypeError),
+        (("t", b""), {"headers": [("a", None)]}, TypeError),
+        (("t", b""), {"timestamp_ms": 1.5}, TypeError),
+        (("t", b""), {"timestamp_ms": "5"}, TypeError),
+        (("t", b""), {"partition": "0"}, TypeError),
         (("t", b""), {"partition": -1}, ValueError),
         (("t", b""), {"partition": 99}, ValueError),
         (("not a topic", b""), {}, ValueError),
@@ -248,6 +252,102 @@ def test_serializers(mock_cluster: MockCluster, make: Callable[..., Any]) -> Non
     assert closed == [True]
 
 
+def test_serializers_get_none_as_well(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    """JSON makes ``null`` of a missing value, not a tombstone, and of a missing key, which is then hashed."""
+    mock_cluster.create_topic("t", 7)
+
+    def to_json(value: Any) -> bytes:
+        return json.dumps(value).encode()
+
+    producer = make(key_serializer=to_json, value_serializer=to_json)
+    with pytest.raises(ValueError, match="key or value"):
+        producer.send("t")
+    futures = [producer.send("t", None, key="k"), producer.send("t", 5), producer.send("t", 6)]
+    places = [each.get(PATIENCE_S) for each in futures]
+    assert places[1].partition == places[2].partition
+    assert places[1].serialized_key_size == 4
+    found = {(message.key(), message.value()) for message in read(mock_cluster, "t", 3)}
+    assert found == {(b'"k"', b"null"), (b"null", b"5"), (b"null", b"6")}
+
+
+def test_a_serializer_may_return_none(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make(value_serializer=lambda value: None)
+    assert producer.send("t", "x", b"k").get(PATIENCE_S).serialized_value_size == -1
+    (message,) = read(mock_cluster, "t", 1)
+    assert (message.key(), message.value()) == (b"k", None)
+
+
+@pytest.mark.parametrize("given", [None, [("given", b"1")]])
+def test_a_serializer_may_add_headers(
+    mock_cluster: MockCluster, make: Callable[..., Any], given: list[tuple[str, bytes]] | None
+) -> None:
+    mock_cluster.create_topic("t", 1)
+
+    class WithSchemaId(peer.serializer.Serializer):  # type: ignore[misc,name-defined]
+        def serialize(self, topic: str, headers: Any, data: Any) -> Any:
+            if data is not None:
+                headers.append(("id", b"17"))
+            return data
+
+    expected = [*(given or []), ("id", b"17")]
+    headers = None if given is None else list(given)
+    metadata = make(value_serializer=WithSchemaId()).send("t", b"v", headers=headers).get(PATIENCE_S)
+    assert metadata.serialized_header_size == sum(len(name) + len(value) for name, value in expected)
+    (message,) = read(mock_cluster, "t", 1)
+    assert message.headers() == expected
+
+
+@pytest.mark.parametrize("serializer", [StringSerializer(), StringSerializer])
+def test_serializers_of_kproducer_do_not_get_none(mock_cluster: MockCluster, serializer: Any) -> None:
+    mock_cluster.create_topic("t", 1)
+    servers = mock_cluster.bootstrap_servers
+    with adapter.KafkaProducer(bootstrap_servers=servers, value_serializer=serializer) as producer:
+        assert producer.send("t", None, b"k").get(PATIENCE_S).serialized_value_size == -1
+        with pytest.raises(TypeError, match="takes str, not int"):
+            producer.send("t", 5)
+
+
+def test_the_errors_of_a_serializer_are_its_own(mock_cluster: MockCluster) -> None:
+    """A TypeError is not mistaken for a method with other arguments, and the method is not called twice."""
+    calls = []
+
+    class Broken:
+        def serialize(self, topic: str, headers: Any, data: Any) -> Any:
+            calls.append(data)
+            raise TypeError("no bytes")
+
+    class OfVersion2:
+        def serialize(self, topic: str, data: Any) -> Any:
+            return data.encode()
+
+    mock_cluster.create_topic("t", 1)
+    settings = {"bootstrap_servers": mock_cluster.bootstrap_servers, **VERSION}
+    with adapter.KafkaProducer(**settings, value_serializer=Broken()) as producer:
+        with pytest.raises(TypeError, match="no bytes"):
+            producer.send("t", "v")
+        assert calls == ["v"]
+    with adapter.KafkaProducer(**settings, value_serializer=OfVersion2()) as producer:
+        assert producer.send("t", "v").get(PATIENCE_S).serialized_value_size == 1
+    with pytest.raises(adapter_errors.KafkaConfigurationError, match=r"pass Broken\("):
+        adapter.KafkaProducer(**settings, value_serializer=Broken)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"acks": "all"}, {"acks": 1}, {"retries": 0}, {"transactional_id": "tx"}, {"linger_ms": 7}],
+)
+def test_the_contents_of_config(
+    client: ModuleType, make: Callable[..., Any], settings: dict[str, Any]
+) -> None:
+    config = make(client_id="named", **settings).config
+    idempotent = "retries" not in settings and settings.get("acks") != 1
+    decided = {"acks": 1 if settings.get("acks") == 1 else -1, "enable_idempotence": idempotent}
+    expected = {**client.KafkaProducer.DEFAULT_CONFIG, **settings, **decided, **VERSION, "client_id": "named"}
+    for name in expected.keys() - {"bootstrap_servers"}:
+        assert config[name] == expected[name], name
+
+
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 @pytest.mark.parametrize("codec", [None, "gzip", "lz4", "zstd"])
 def test_acks_and_codecs(mock_cluster: MockCluster, make: Callable[..., Any], acks: Any, codec: Any) -> None:
@@ -269,6 +369,74 @@ def test_keys_go_to_the_same_partitions(mock_cluster: MockCluster, client: Modul
             futures = [producer.send("t", b"", b"k%d" % number) for number in range(20)]
             chosen.append([each.get(PATIENCE_S).partition for each in futures])
     assert chosen[0] == chosen[1]
+
+
+def test_a_partitioner_of_the_application(
+    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 3)
+    seen: list[Any] = []
+
+    class ByValue(peer.partitioner.Partitioner):  # type: ignore[misc,name-defined]
+        def partition(
+            self, topic: Any, key: Any, key_bytes: Any, value: Any, value_bytes: Any, cluster: Any
+        ) -> Any:
+            known = (cluster.partitions_for_topic(topic), cluster.available_partitions_for_topic(topic))
+            seen.append((topic in cluster.topics(), key, key_bytes, value, value_bytes, *map(sorted, known)))
+            return value
+
+    def to_bytes(number: int) -> bytes:
+        return b"%d" % number
+
+    producer = make(partitioner=ByValue(), value_serializer=to_bytes)
+    assert producer.send("t", 2, b"k").get(PATIENCE_S).partition == 2
+    assert producer.send("t", 2, b"k", partition=0).get(PATIENCE_S).partition == 0
+    assert seen == [(True, b"k", b"k", 2, b"2", [0, 1, 2], [0, 1, 2])]
+
+
+def test_a_partitioner_must_choose(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 3)
+
+    class Undecided(peer.partitioner.Partitioner):  # type: ignore[misc,name-defined]
+        def partition(self, *arguments: Any) -> None:
+            return None
+
+    with pytest.raises(ValueError, match="did not assign a partition"):
+        make(partitioner=Undecided()).send("t", b"")
+
+
+def test_an_older_partitioner(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 3)
+
+    class Last:
+        def partition(self, topic: str, key: bytes, cluster: Any) -> int:
+            return max(cluster.partitions_for_topic(topic))
+
+    assert make(partitioner=Last()).send("t", b"", b"k").get(PATIENCE_S).partition == 2
+
+
+@pytest.mark.parametrize("name", ["DefaultPartitioner", "StickyPartitioner"])
+def test_built_in_partitioners(mock_cluster: MockCluster, make: Callable[..., Any], name: str) -> None:
+    mock_cluster.create_topic("t", 7)
+    producer = make(partitioner=getattr(peer.partitioner, name)())
+    by_default = make()
+    for key in (b"a", b"b", b"c"):
+        expected = by_default.send("t", b"", key).get(PATIENCE_S).partition
+        assert producer.send("t", b"", key).get(PATIENCE_S).partition == expected
+    assert producer.send("t", b"").get(PATIENCE_S).offset >= 0
+
+
+def test_partitioners_that_are_refused() -> None:
+    class Rotating:
+        def partition(self, *arguments: Any) -> int:
+            return 0
+
+        def on_new_batch(self, topic: str, cluster: Any, previous: int) -> None:
+            pass
+
+    for partitioner, text in ((Rotating(), "on_new_batch"), (Rotating, "expected an object"), (5, "got 5")):
+        with pytest.raises(adapter_errors.KafkaConfigurationError, match=text):
+            adapter.KafkaProducer(bootstrap_servers="a:1", partitioner=partitioner)
 
 
 def test_flush_and_close_time_out(
@@ -417,11 +585,9 @@ def test_every_public_name_and_argument_of_the_peer_exists_or_is_documented() ->
 
 
 def test_every_setting_of_the_peer_is_supported_ignored_or_refused() -> None:
-    known = {*adapter_producer._SAME, *adapter_producer._CONVERTED, *adapter_producer.IGNORED}
-    known |= {*adapter_producer.REFUSED}
-    assert set(peer.KafkaProducer.DEFAULT_CONFIG) - known == set()
+    assert set(peer.KafkaProducer.DEFAULT_CONFIG) == set(adapter.KafkaProducer.DEFAULT_CONFIG)
     text = (ROOT / "docs/migration/kafka-python.md").read_text()
-    differing = (*adapter_producer.IGNORED, *adapter_producer.REFUSED)
+    differing = (*adapter_settings.IGNORED, *adapter_settings.REFUSED)
     assert [name for name in differing if f"`{name}`" not in text] == []
 
 
@@ -429,13 +595,18 @@ def test_the_defaults_are_those_of_the_peer(mock_cluster: MockCluster) -> None:
     with adapter.KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
         config = producer._producer.config
     theirs = peer.KafkaProducer.DEFAULT_CONFIG
-    for name in adapter_producer._SAME - {"bootstrap_servers", "client_id", "sasl_kerberos_service_name"}:
+    for name in adapter_settings.SAME - {"bootstrap_servers", "client_id", "sasl_kerberos_service_name"}:
         if theirs[name] not in (None, float("inf")):
             assert getattr(config, name) == theirs[name], name
+    mine = adapter.KafkaProducer.DEFAULT_CONFIG
+    assert {name for name, value in theirs.items() if mine[name] != value} == {
+        *("kafka_client", "partitioner", "selector")  # objects
+    }
 
 
 def test_settings_that_are_refused_say_what_to_do(mock_cluster: MockCluster) -> None:
-    for name, (remedy, usual) in adapter_producer.REFUSED.items():
+    for name, remedy in adapter_settings.REFUSED.items():
+        usual = adapter.KafkaProducer.DEFAULT_CONFIG[name]
         with pytest.raises(adapter_errors.KafkaConfigurationError, match="not supported") as raised:
             adapter.KafkaProducer(bootstrap_servers="a:1", **{name: "other"})
         assert remedy in str(raised.value)
@@ -450,6 +621,11 @@ def test_settings_that_are_refused_say_what_to_do(mock_cluster: MockCluster) -> 
 class TokenProvider:
     def token(self) -> str:
         return "t"
+
+
+def test_a_misspelt_setting_gets_a_hint() -> None:
+    with pytest.raises(ValueError, match=r"bootstrap_server \(did you mean bootstrap_servers\?\)"):
+        adapter.KafkaProducer(bootstrap_server="a:1")
 
 
 def test_errors_are_those_of_kafka_python_and_have_the_cause() -> None:

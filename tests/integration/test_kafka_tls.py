@@ -202,9 +202,9 @@ def test_refused_connections_are_not_retried_in_a_tight_loop(
     attempts: list[float] = []
     new = TlsTransport.__init__
 
-    def count(self: TlsTransport, *arguments: Any) -> None:
+    def count(self: TlsTransport, *arguments: Any, **more: Any) -> None:
         attempts.append(time.monotonic())
-        new(self, *arguments)
+        new(self, *arguments, **more)
 
     monkeypatch.setattr(TlsTransport, "__init__", count)
     with secured.producer("SSL", ssl_cafile=Authority().write(tmp_path)) as producer:

@@ -51,9 +51,9 @@ def test_a_closed_producer_refuses_everything_but_close(stage: Stage, cluster: F
     producer = stage.producer(cluster)
     producer.send().metadata()
     producer.close(PATIENCE_S)
-    with pytest.raises(ProducerClosedError):
+    with pytest.raises(ProducerClosedError, match="close it after the last call, or create another one"):
         producer.send()
-    with pytest.raises(ProducerClosedError):
+    with pytest.raises(ProducerClosedError, match="create another one"):
         producer.kafka.partitions_for("t")
 
 

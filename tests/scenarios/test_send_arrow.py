@@ -360,6 +360,11 @@ MISTAKES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "text as headers": (TABLE, {"headers": "key"}, "headers: .*must be list<struct<key: string"),
     "two columns with one name": (TWICE, {"value": "value"}, "there are 2 columns named 'value'"),
     "a column name of the wrong type": (TABLE, {"key": 1}, "key must be the name of a column"),
+    "several columns": (
+        TABLE,
+        {"value": ["key", "value"]},
+        r"such as kproducer\.columnar\.Json\(\['key', 'value'\]\)",
+    ),
     "an invalid partition": (TABLE, {"partition": -1}, "partition must be a number from 0"),
     "an invalid timestamp": (TABLE, {"timestamp": 1.5}, "timestamp_ms must be whole milliseconds"),
     "two topics": (TABLE, {"topic_column": "key"}, "topic and topic_column"),

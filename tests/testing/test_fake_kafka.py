@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -299,11 +300,50 @@ def test_errors_of_coordinators_are_retried(kafka: FakeKafka, api: str) -> None:
         (lambda kafka: kafka.create_topic("a b"), "not the name of a topic"),
         (lambda kafka: kafka.create_topic("t", 0), "at least one partition"),
         (lambda kafka: kafka.delete_topic("t"), "no topic"),
-        (lambda kafka: FakeKafka(nodes=0), "at least one node"),
+        (lambda kafka: kafka.create_topic("t", "3"), "at least one partition, not '3'"),
+        (lambda kafka: FakeKafka(nodes=0), "nodes must be a whole number of at least 1"),
+        (lambda kafka: MADE(default_partitions="3"), "default_partitions must be a whole number"),
     ],
 )
 def test_mistakes_in_a_test_are_refused(kafka: FakeKafka, call: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
+        call(kafka)
+
+
+ARGUMENTS = "nodes, auto_create, default_partitions, users, ssl_context"
+#: Its signature does not allow what the test passes.
+MADE: Any = FakeKafka
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda kafka: MADE(brokers=3), f"'brokers'; did you mean nodes? Valid arguments: {ARGUMENTS}"),
+        (lambda kafka: MADE(autocreate=True), "did you mean auto_create?"),
+        (lambda kafka: MADE(partitions=3), "did you mean default_partitions?"),
+        (lambda kafka: MADE(tls=None), "did you mean ssl_context?"),
+        (lambda kafka: MADE(zookeeper=1), f"'zookeeper'; valid arguments: {ARGUMENTS}"),
+        (
+            lambda kafka: MADE(3),
+            f"FakeKafka() got too many positional arguments; pass these by name: {ARGUMENTS}",
+        ),
+        (lambda kafka: MADE(users=["ann"]), "users must be a dict of names and passwords, not list"),
+        (
+            lambda kafka: MADE(ssl_context="ca.pem"),
+            "must be an ssl.SSLContext with a certificate",
+        ),
+        (
+            lambda kafka: kafka.create_topic("t", partition=3),
+            "create_topic() got an unexpected keyword argument",
+        ),
+        (lambda kafka: kafka.fail_next("Produce", 6, time=1), "did you mean times?"),
+        (lambda kafka: kafka.disconnect_next("Produce", time=1), "did you mean times?"),
+        (lambda kafka: kafka.hang_next("Produce", time=1), "did you mean times?"),
+        (lambda kafka: kafka.delay("Produce", second=1), "did you mean seconds?"),
+    ],
+)
+def test_wrong_arguments_get_a_hint(kafka: FakeKafka, call: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(text)):
         call(kafka)
 
 

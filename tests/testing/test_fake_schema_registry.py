@@ -121,3 +121,12 @@ def test_a_registry_that_was_not_started_has_no_url():
     with registry:
         url = registry.url
     assert registry.url == url  # after a stop, for a client that sees it fail
+
+
+def test_mistakes_in_a_test_are_refused():
+    with pytest.raises(TypeError, match=r"'token'; did you mean bearer_token\? Valid"):
+        FakeSchemaRegistry(token="secret")
+    with pytest.raises(ValueError, match=r"one of NONE, BACKWARD, .* not 'backwards'"):
+        FakeSchemaRegistry("backwards")
+    with pytest.raises(TypeError, match="did you mean times"):
+        FakeSchemaRegistry().fail(500, time=1)

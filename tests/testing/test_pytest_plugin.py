@@ -60,7 +60,14 @@ class TestOrders:
     run(code, "--strict-markers").assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize(("options", "text"), [("3", "*takes keywords only*"), ("nodez=3", "*'nodez'*")])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("3", "*takes keywords only*"),
+        ("nodez=3", "*kafka_broker: *'nodez'; did you mean nodes? Valid*"),
+        ("nodes=0", "*nodes must be*"),
+    ],
+)
 def test_wrong_options_are_explained(run, options: str, text: str) -> None:
     code = f"""
 import pytest

@@ -12,6 +12,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -171,13 +172,17 @@ def test_many_threads_share_a_producer(make: MakeProducer) -> None:
 # -- refusals --------------------------------------------------------------------------------------------
 
 
+NOON = datetime(2024, 5, 17, 12, tzinfo=timezone.utc)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         ({"topic": None}, InvalidArgumentError, "None"),
         ({"topic": b"t"}, InvalidArgumentError, "b't'"),
         ({"topic": 5}, InvalidArgumentError, "5"),
-        ({"topic": ["t"]}, InvalidArgumentError, "['t']"),
+        ({"topic": ["t"]}, InvalidArgumentError, "not list"),
+        ({"topic": ProducerRecord("t", b"v")}, InvalidArgumentError, "ProducerRecord; pass its parts"),
         ({"topic": ""}, InvalidArgumentError, "''"),
         ({"topic": "größe"}, InvalidTopicError, "größe"),
         ({"topic": "a/b"}, InvalidTopicError, "a/b"),
@@ -194,15 +199,16 @@ def test_many_threads_share_a_producer(make: MakeProducer) -> None:
         ({"partition": "1"}, InvalidArgumentError, "'1'"),
         ({"partition": True}, InvalidArgumentError, "True"),
         ({"timestamp_ms": -1}, InvalidArgumentError, "-1"),
-        ({"timestamp_ms": 1.5}, InvalidArgumentError, "1.5"),
+        ({"timestamp_ms": 1.5}, InvalidArgumentError, "1.5; round it with int()"),
+        ({"timestamp_ms": NOON}, InvalidArgumentError, "; pass int(time.timestamp() * 1000)"),
         ({"timestamp_ms": 2**63}, InvalidArgumentError, str(2**63)),
         ({"timestamp_ms": "now"}, InvalidArgumentError, "now"),
         ({"timestamp_ms": False}, InvalidArgumentError, "False"),
-        ({"headers": 5}, SerializationError, "int"),
+        ({"headers": 5}, SerializationError, "int; the partition is the argument after the headers"),
         ({"headers": "name=value"}, SerializationError, "str"),
         ({"headers": [("a",)]}, SerializationError, "pair"),
-        ({"headers": [("a", b"b", b"c")]}, SerializationError, "pair"),
-        ({"headers": ["ab"]}, SerializationError, "pair"),
+        ({"headers": [("a", b"b", b"c")]}, SerializationError, "pair, not a tuple of 3"),
+        ({"headers": ("ab", b"c")}, SerializationError, "pair, not str; put the pairs into a list"),
         ({"headers": [(b"a", b"b")]}, SerializationError, "name"),
         ({"headers": [(None, b"b")]}, SerializationError, "NoneType"),
         ({"headers": [("a", 5)]}, SerializationError, "'a'"),

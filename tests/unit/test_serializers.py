@@ -64,7 +64,7 @@ def test_bytes(serializer: Any, value: object, expected: bytes) -> None:
         (IntegerSerializer(), True, "not bool"),
         (FloatSerializer(4), 1e39, "4-byte float"),
         (FloatSerializer(), "1", "not str"),
-        (JsonSerializer(), {1, 2}, "set"),
+        (JsonSerializer(), {1, 2}, "set is not JSON serializable; convert it, or pass a function"),
         (JsonSerializer(), float("nan"), "JSON"),
         (UuidSerializer(), str(ID), "not str"),
         (NullSerializer(), 0, "takes only None"),

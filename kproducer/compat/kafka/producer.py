@@ -7,69 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kproducer import errors as own
-from kproducer.compat.kafka.errors import InvalidSettingError, converted
+from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.compat.kafka import settings
+from kproducer.compat.kafka.errors import converted
+from kproducer.compat.kafka.partitioners import ClusterView, partition_method
 from kproducer.compat.kafka.record_future import FutureRecordMetadata
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.kafka_producer import KafkaProducer as OwnProducer
-from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.types import INT32_MAX, TopicPartition
+from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_log = GuardedLogger(__name__)
-_DEFAULT_PORT = 9092
 _LONGEST_WAIT_S = 10**9
-
-#: kafka-python's defaults where they differ from kproducer's.
-_DEFAULTS: dict[str, Any] = {
-    "bootstrap_servers": "localhost",
-    "batch_size": 16384,
-    "linger_ms": 0,
-    "receive_buffer_bytes": -1,
-    "reconnect_backoff_max_ms": 30000,
-    "send_buffer_bytes": -1,
-}
-#: The same settings here.
-_SAME = frozenset(
-    (
-        *_DEFAULTS,
-        *("client_id", "enable_idempotence", "transactional_id", "transaction_timeout_ms"),
-        *("delivery_timeout_ms", "acks", "connections_max_idle_ms", "max_block_ms", "max_request_size"),
-        *("metadata_max_age_ms", "client_dns_lookup", "retry_backoff_ms", "request_timeout_ms"),
-        *("reconnect_backoff_ms", "max_in_flight_requests_per_connection", "security_protocol"),
-        *("ssl_context", "ssl_check_hostname", "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"),
-        *("ssl_password", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password"),
-        *("sasl_kerberos_service_name", "sasl_kerberos_domain_name", "proxy_url"),
-        *("metrics_num_samples", "metrics_sample_window_ms"),
-    )
-)
-#: Converted below.
-_CONVERTED = frozenset(
-    (
-        *("api_version", "bootstrap_timeout_ms", "buffer_memory", "compression_type", "key_serializer"),
-        *("partitioner", "retries", "sasl_oauth_token_provider", "socks5_proxy", "ssl_ciphers"),
-        "value_serializer",
-    )
-)
-#: Without effect here: why. A value with the second entry, the default, causes no warning.
-IGNORED: dict[str, tuple[str, Any]] = {
-    "kafka_client": ("kproducer has its own client", None),
-    "receive_message_max_bytes": ("the size of responses is limited without a setting", 100000000),
-    "sasl_kerberos_name": ("sasl_kerberos_service_name and sasl_kerberos_domain_name apply", None),
-    "selector": ("kproducer chooses how it waits for sockets", None),
-    "socket_options": ("TCP_NODELAY and keepalive are always set", [(6, 1, 1)]),
-}
-#: Refused unless it has the second value: what to do instead.
-REFUSED: dict[str, tuple[str, Any]] = {
-    "allow_auto_create_topics": ("the brokers' auto.create.topics.enable decides; remove it", True),
-    "metric_reporters": ("call metrics(), and report the values", []),
-    "metrics_enabled": ("metrics are always counted, at no cost per record; remove it", True),
-}
 
 
 class KafkaProducer:
@@ -83,33 +37,33 @@ class KafkaProducer:
         KafkaConfigurationError: a setting is wrong or not supported; the text says what to do.
         KafkaTimeoutError: no broker answered within ``bootstrap_timeout_ms``. Only without ``api_version``,
             as in kafka-python.
+
+    Attributes:
+        config: every setting of kafka-python with the value that applies.
+        DEFAULT_CONFIG: every setting of kafka-python with its default.
+        DEPRECATED_CONFIGS: none.
     """
+
+    DEFAULT_CONFIG: ClassVar = settings.DEFAULT_CONFIG
+    DEPRECATED_CONFIGS: ClassVar[tuple[str, ...]] = ()
+
+    config: dict[str, Any]
 
     def __init__(self, **configs: Any) -> None:
         self._closed = True
-        unknown = {name for name in configs if name not in {*_SAME, *_CONVERTED, *IGNORED, *REFUSED}}
-        if unknown:
-            raise ValueError(f"Unrecognized configs: {', '.join(sorted(unknown))}")
-        for name, (remedy, usual) in REFUSED.items():
-            if configs.get(name, usual) != usual:
-                raise InvalidSettingError(f"{name}: not supported; {remedy}")
-        without_effect = [
-            f"{name} ({IGNORED[name][0]})"
-            for name, value in configs.items()
-            if name in IGNORED and value != IGNORED[name][1]
-        ]
-        if without_effect:
-            _log.warning(
-                "Settings of kafka-python without effect in kproducer: %s", "; ".join(without_effect)
-            )
-        self._key_serializer = _serialize_function("key_serializer", configs.get("key_serializer"))
-        self._value_serializer = _serialize_function("value_serializer", configs.get("value_serializer"))
+        settings.checked_names(configs)
         with _raising():
-            self._producer = OwnProducer.from_config(ProducerConfig.from_keywords(_own_settings(configs)))
-        self.config: dict[str, Any] = {**_DEFAULTS, **configs, "client_id": self._producer.config.client_id}
+            self._key_serializer, self._value_serializer = (
+                settings.serialize_function(name, configs.get(name))
+                for name in ("key_serializer", "value_serializer")
+            )
+            self._partition = partition_method(configs.get("partitioner"))
+            own_settings = settings.own_settings(configs)
+            self._producer = OwnProducer.from_config(ProducerConfig.from_keywords(own_settings))
+        self.config = settings.effective(configs, self._producer.config)
         self._closed = False
-        if configs.get("api_version") is None:
-            self._bootstrap(configs.get("bootstrap_timeout_ms", 30000))
+        if self.config["api_version"] in (None, "auto"):
+            self._bootstrap(self.config["bootstrap_timeout_ms"])
 
     def _bootstrap(self, timeout_ms: float) -> None:
         """Wait for the first metadata, as kafka-python does to find out the version of the brokers."""
@@ -150,7 +104,7 @@ class KafkaProducer:
         Raises:
             KafkaTimeoutError: metadata or memory was not there within ``max_block_ms``.
             MessageSizeTooLargeError: larger than ``max_request_size``.
-            TypeError: topic, key, value or headers have the wrong type.
+            TypeError: topic, key, value, headers, partition or timestamp have the wrong type.
             ValueError: key and value are both null; the topic's name or the partition is not valid.
             IllegalStateError: the producer is closed, or there is no open transaction.
         """
@@ -160,36 +114,62 @@ class KafkaProducer:
             raise ValueError("Need at least one: key or value")
         if not isinstance(topic, str):
             raise TypeError("topic must be string")
-        headers_size = -1
-        if headers is not None:
-            headers_size = _checked_headers(headers)
-        if key is not None and self._key_serializer is not None:
-            key = self._key_serializer(topic, headers or [], key)
-        if value is not None and self._value_serializer is not None:
-            value = self._value_serializer(topic, headers or [], value)
-        for name, data in (("key", key), ("value", value)):
-            if data.__class__ is not bytes and not isinstance(data, (bytearray, memoryview, type(None))):
-                raise TypeError(f"Unsupported type for serialized {name}: {type(data)}")
+        if headers is None:
+            headers = []
+        _check_headers(headers)
+        if timestamp_ms is not None and type(timestamp_ms) is not int:
+            raise TypeError(f"timestamp_ms must be an int or None, not {timestamp_ms!r}")
         try:
+            key_bytes, value_bytes = key, value
+            # Also for None, of which JSON makes "null"; and they may add headers.
+            if self._key_serializer is not None:
+                key_bytes = self._key_serializer(topic, headers, key)
+            if self._value_serializer is not None:
+                value_bytes = self._value_serializer(topic, headers, value)
+            for name, data in (("key", key_bytes), ("value", value_bytes)):
+                if data.__class__ is not bytes and not isinstance(data, (bytearray, memoryview, type(None))):
+                    raise TypeError(
+                        f"Unsupported type for serialized {name}: {type(data).__name__}; expected bytes, from"
+                        f" send() or from {name}_serializer"
+                    )
+            if partition is None and self._partition is not None:
+                cluster = ClusterView(self._snapshot_with(topic))
+                partition = self._partition(topic, key, key_bytes, value, value_bytes, cluster)
+                if partition is None:
+                    raise ValueError(f"Partitioner did not assign a partition for topic {topic}!")
             if partition is not None:
                 self._check_partition(topic, partition)
-            future = self._producer.send(topic, value, key, headers or None, partition, timestamp_ms)
+            future = self._producer.send(
+                topic, value_bytes, key_bytes, headers or None, partition, timestamp_ms
+            )
         except own.KafkaError as error:
             return _refused(error)
-        return FutureRecordMetadata(future, headers_size)
+        return FutureRecordMetadata(future, _size(headers))
 
     def _check_partition(self, topic: str, partition: Any) -> None:
-        if not isinstance(partition, int) or partition < 0:
-            raise ValueError("partition must be >= 0")
-        engine = self._producer._lifecycle.running_engine()
-        count = engine.metadata.snapshot.partition_count(topic) or len(self._producer.partitions_for(topic))
-        if partition >= count:
+        if not isinstance(partition, int):
+            raise TypeError(f"partition must be an int or None, not {partition!r}")
+        if partition < 0:
+            raise ValueError(f"partition must be >= 0, not {partition}")
+        if partition >= (self._snapshot_with(topic).partition_count(topic) or 0):
             raise ValueError(f"Unrecognized partition {partition} for topic {topic}")
+
+    def _snapshot_with(self, topic: str) -> MetadataSnapshot:
+        """The metadata, after a wait for the topic if it is not known yet."""
+        metadata = self._producer._lifecycle.running_engine().metadata
+        if not metadata.snapshot.partition_count(topic):
+            self._producer.partitions_for(topic)
+        return metadata.snapshot
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent is delivered or has failed. Raises KafkaTimeoutError."""
         with _raising():
             self._producer.flush(timeout)
+
+    @classmethod
+    def max_usable_produce_magic(cls, api_version: Any) -> int:
+        """The format of record batches: always 2, the only one that kproducer writes."""
+        return 2
 
     def partitions_for(self, topic: str) -> set[int]:
         """The numbers of the topic's partitions. Raises KafkaTimeoutError and errors of brokers."""
@@ -286,99 +266,20 @@ class KafkaProducer:
         )
 
 
-def _own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
-    settings = {name: configs.get(name, default) for name, default in _DEFAULTS.items()}
-    # None means the default there.
-    settings.update({name: value for name, value in configs.items() if name in _SAME and value is not None})
-    for name in ("send_buffer_bytes", "receive_buffer_bytes"):
-        if settings[name] is None:
-            settings[name] = -1
-    settings["bootstrap_servers"] = _with_ports(settings["bootstrap_servers"])
-    settings["batch_size"] = min(settings["batch_size"], settings.get("max_request_size", INT32_MAX))
-    if "buffer_memory" in configs:
-        settings["buffer_memory"] = configs["buffer_memory"]
-    if configs.get("retries") not in (None, float("inf")):
-        settings["retries"] = configs["retries"]
-    if configs.get("compression_type") is not None:
-        settings["compression_type"] = configs["compression_type"]
-    if configs.get("socks5_proxy") is not None:
-        settings["proxy_url"] = configs["socks5_proxy"]
-    if configs.get("ssl_ciphers") is not None:
-        settings["ssl_cipher_suites"] = tuple(configs["ssl_ciphers"].split(":"))
-    if configs.get("partitioner") is not None:
-        settings["partitioner"] = _own_partitioner(configs["partitioner"])
-    if (provider := configs.get("sasl_oauth_token_provider")) is not None:
-        settings["sasl_oauth_token_provider"] = _own_token_provider(provider)
-    first_ms = settings.get("reconnect_backoff_ms", 50)
-    settings["reconnect_backoff_max_ms"] = max(settings["reconnect_backoff_max_ms"], first_ms)
-    return settings
-
-
-def _with_ports(servers: Any) -> list[str]:
-    given = servers.split(",") if isinstance(servers, str) else list(servers)
-    return [
-        each if each.rpartition(":")[2].isdigit() and not each.endswith("]") else f"{each}:{_DEFAULT_PORT}"
-        for each in (str(each).strip() for each in given)
-    ]
-
-
-def _serialize_function(name: str, serializer: Any) -> Callable[[str, Any, Any], Any] | None:
-    """A function of (topic, headers, data) for a serializer object or a callable of (data)."""
-    if serializer is None:
-        return None
-    if hasattr(serializer, "serialize"):
-
-        def serialize(topic: str, headers: Any, data: Any) -> Any:
-            try:
-                return serializer.serialize(topic, headers, data)
-            except TypeError:
-                return serializer.serialize(topic, data)
-
-        return serialize
-    if callable(serializer):
-        return lambda topic, headers, data: serializer(data)
-    raise InvalidSettingError(
-        f"{name}: expected a callable or an object with serialize(), got {serializer!r}"
-    )
-
-
-def _own_partitioner(partitioner: Any) -> Any:
-    """A callable of (key bytes, all partitions, available partitions) in kproducer's form."""
-    if type(partitioner).__name__ == "DefaultPartitioner" or partitioner in ("murmur2", None):
-        return None
-    if not callable(partitioner):
-        raise InvalidSettingError(
-            "partitioner: objects that look at kafka-python's cluster metadata are not supported; pass a"
-            " callable of (key_bytes, all_partitions, available_partitions), or partition to send()"
-        )
-
-    def choose(topic: str, key: Any, key_bytes: Any, value: Any, value_bytes: Any, snapshot: Any) -> int:
-        metadata = snapshot.topics[topic]
-        chosen: int = partitioner(key_bytes, list(range(len(metadata.partitions))), list(metadata.available))
-        return chosen
-
-    return choose
-
-
-def _own_token_provider(provider: Any) -> Any:
-    """kafka-python's object with ``token()``, whose result has no expiry, or one of kproducer's functions."""
-    if not hasattr(provider, "token"):
-        return provider
-    raise InvalidSettingError(
-        "sasl_oauth_token_provider: the result of token() does not say when the token expires; pass a"
-        " function that returns (token, expiry in seconds since 1970)"
-    )
-
-
-def _checked_headers(headers: Any) -> int:
-    """The size of the headers in bytes; -1 if there are none."""
+def _check_headers(headers: Any) -> None:
     if not isinstance(headers, list):
-        raise TypeError("headers must be list-type")
+        raise TypeError(f"headers must be list-type, not {type(headers).__name__}: [(name, bytes), ...]")
     for item in headers:
-        if not (isinstance(item, tuple) and len(item) == 2):
-            raise TypeError("All headers items must be (str, bytes) tuples")
-        if not (isinstance(item[0], str) and isinstance(item[1], bytes)):
-            raise TypeError("All headers items must be (str, bytes) tuples")
+        is_pair = isinstance(item, tuple) and len(item) == 2
+        if not (is_pair and isinstance(item[0], str) and isinstance(item[1], bytes)):
+            found = type(item).__name__
+            if isinstance(item, tuple):
+                found = f"({', '.join(type(each).__name__ for each in item)})"
+            raise TypeError(f"All headers items must be (str, bytes) tuples, not {found}")
+
+
+def _size(headers: list[tuple[str, bytes]]) -> int:
+    """In bytes; -1 if there are none."""
     return sum(len(name.encode()) + len(value) for name, value in headers) if headers else -1
 
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from kproducer.errors.suggestions import keyword_hints
 from kproducer.testing.schema_registry.store import RefusedError, SchemaStore
 
 if TYPE_CHECKING:
@@ -33,10 +34,14 @@ class FakeSchemaRegistry:
         bearer_token: required of each request, unless it is empty.
         ssl_context: for https; it may ask for client certificates.
 
+    Raises:
+        ValueError: there is no such level of compatibility.
+
     Attributes:
         requests: method and path of each request, with the query, in order.
     """
 
+    @keyword_hints
     def __init__(
         self,
         compatibility: str = "BACKWARD",
@@ -108,6 +113,7 @@ class FakeSchemaRegistry:
             server.server_close()
             server.close_connections()
 
+    @keyword_hints
     def fail(
         self,
         status: int,

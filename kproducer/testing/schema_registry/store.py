@@ -41,6 +41,8 @@ class SchemaStore:
     """The contents of a registry. Thread-safe: each method holds ``lock``, which callers may hold, too."""
 
     def __init__(self, compatibility: str = "BACKWARD") -> None:
+        if compatibility not in _LEVELS:
+            raise ValueError(f"compatibility must be one of {', '.join(_LEVELS)}, not {compatibility!r}")
         self.lock = threading.RLock()
         # Guarded by lock.
         self._ids: dict[str, int] = {}

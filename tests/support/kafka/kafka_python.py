@@ -9,6 +9,7 @@ with warnings.catch_warnings():
     import kafka as kafka
     import kafka.errors as kafka_errors
     import kafka.future
+    import kafka.partitioner
     import kafka.producer.future
     import kafka.serializer
 

@@ -91,7 +91,22 @@ def test_columns_and_fields_have_to_be_the_same() -> None:
     assert "column 'b' is not in the Avro schema" in refusal(
         Avro(schema=record({"name": "a", "type": "long"})), table
     )
+    more = pa.table({"a": [1], "b": [2], "d": [3]})
+    assert refusal(Avro(schema=record({"name": "a", "type": "long"})), more) == (
+        "value: columns 'b', 'd' are not in the Avro schema (fields: 'a'): leave them out, with"
+        " columns=[...], or add them to the schema"
+    )
+    inner = pa.table({"a": pa.array([{"bb": 1, "cc": 2}])})
+    struct = {**json.loads(record({"name": "bbb", "type": ["null", "long"]})), "name": "I"}
+    of_two = record({"name": "a", "type": struct})
+    assert (
+        "fields 'bb', 'cc' in 'a' are not in the Avro schema (did you mean 'bbb' for 'bb'? fields"
+        in refusal(Avro(schema=of_two), inner)
+    )
     assert "there is no column for field 'c'" in refusal(Avro(["a"], schema=schema), table)
+    assert "has no default (columns without a field: 'b'): add the column" in refusal(
+        Avro(schema=schema), table
+    )
     assert "did you mean 'a'?" in refusal(Avro(["aa"], schema=schema), table)
     twice = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
     assert "2 columns named 'a'" in refusal(Avro(schema=schema), twice)

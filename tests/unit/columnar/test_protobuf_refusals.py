@@ -113,6 +113,9 @@ def test_a_column_that_the_message_does_not_have():
         "key: column 'strin' is not in the Protobuf message t.M (did you mean 'string'? fields: 'int', "
     )
     assert text.endswith(": leave it out, with columns=[...], or add it to the message")
+    text = refusal(Protobuf(MESSAGE), pa.table({"what": [1], "int": [1], "strin": ["x"]}))
+    assert text.startswith("value: columns 'what', 'strin' are not in the Protobuf message t.M (did you mean")
+    assert text.endswith(": leave them out, with columns=[...], or add them to the message")
 
 
 def test_an_alternative_that_is_not_in_the_oneof():

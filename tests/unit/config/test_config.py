@@ -294,6 +294,13 @@ def test_texts_that_are_no_numbers_or_booleans(name: str, value: str) -> None:
         ("ssl_truststore", "ssl_truststore_location"),
         ("ssl_keystore", "ssl_keystore_location"),
         ("username", "sasl_plain_username"),
+        ("hosts", "bootstrap_servers"),
+        ("url", "bootstrap_servers"),
+        ("ca_cert", "ssl_cafile"),
+        ("codec", "compression_type"),
+        ("name", "client_id"),
+        ("queue_size", "buffer_memory"),
+        ("serializer", "value_serializer"),
         # Of other clients, found because they are similar.
         ("batch_bytes", "batch_size"),
         ("compression", "compression_type"),
@@ -433,6 +440,50 @@ def test_any_value_is_taken_or_refused_with_the_settings_name(name: str, value: 
 def test_an_ipv6_address_without_brackets_is_shown_with_them(server: str, guess: str) -> None:
     with pytest.raises(ConfigError, match=guess):
         ProducerConfig.from_keywords({"bootstrap_servers": server})
+
+
+@pytest.mark.parametrize(
+    ("servers", "advice"),
+    [
+        ("a:1;b:2", "separate servers with commas"),
+        ("a:1 b:2", "separate servers with commas"),
+        ("a:2181/kafka", "remove '/kafka', which is no part of a broker's address"),
+        (("a", 9092), "write host and port as one text: 'host:9092'"),
+        ([("a", 9092)], "write host and port as one text: 'host:9092'"),
+    ],
+)
+def test_servers_in_another_form_are_explained(servers: Any, advice: str) -> None:
+    with pytest.raises(ConfigError, match=f"{advice}$"):
+        ProducerConfig.from_keywords({"bootstrap_servers": servers})
+
+
+@pytest.mark.parametrize("partitioner", [lambda key: 0, lambda: 0, KafkaProducer])
+def test_a_partitioner_that_takes_other_arguments_is_refused(partitioner: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"partitioner: expected a callable of \(topic, key, key_bytes, value"
+    ):
+        config(partitioner=partitioner)
+
+
+def test_a_partitioner_may_take_any_arguments() -> None:
+    assert config(partitioner=lambda *everything: 0).partitioner is not None
+    assert config(partitioner=max).partitioner is max
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("topic", "it is an argument of send()"),
+        ("ssl", "set security_protocol to SSL"),
+        ("sasl", "and sasl_mechanism"),
+        ("ssl_verify", "pass an ssl.SSLContext that does not verify"),
+        ("callback", "pass on_delivery to send()"),
+        ("timeout", "delivery_timeout_ms limits the delivery of a record"),
+    ],
+)
+def test_what_is_no_setting_is_explained(name: str, advice: str) -> None:
+    assert f"unknown setting {name!r}: " in (text := refusal(**{name: 5}))
+    assert advice in text
 
 
 def test_a_mapping_in_the_place_of_the_servers_is_sent_to_from_config_and_not_shown() -> None:

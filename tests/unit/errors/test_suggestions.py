@@ -125,6 +125,8 @@ def test_futures_too() -> None:
     future = ProduceRequestResult(TopicPartition("t", 0)).future(0, 0, 0, 0)
     with pytest.raises(AttributeError, match=r"'FutureRecordMetadata' object.*on_delivery"):
         future.add_callback(print)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"no attribute 'offset': result\(\) waits for the metadata"):
+        future.offset  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_python_may_suggest_similar_names() -> None:
@@ -145,6 +147,8 @@ def test_fields_of_other_clients_get_a_hint() -> None:
         METADATA.topic_partition  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match="'error': the second argument of on_delivery"):
         METADATA.error()  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="'result': this is the metadata already"):
+        METADATA.result()  # type: ignore[attr-defined]
     assert not hasattr(METADATA, "something")
     assert copy.copy(METADATA) == METADATA
 

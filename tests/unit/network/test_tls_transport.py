@@ -34,9 +34,10 @@ def pair(
     host: str = HOST,
     client: ssl.SSLContext | None = None,
     server: ssl.SSLContext | None = None,
+    **more: bool,
 ) -> tuple[TlsTransport, Peer]:
     sock = MemorySocket(limits)
-    transport = TlsTransport(sock, client or client_context(), host, "the test's authority")  # type: ignore[arg-type]
+    transport = TlsTransport(sock, client or client_context(), host, "the test's authority", **more)  # type: ignore[arg-type]
     return transport, Peer(sock, server or server_context())
 
 
@@ -297,6 +298,18 @@ def test_a_peer_that_leaves_in_the_middle_of_the_handshake() -> None:
     del peer.sock.to_client[50:]
     peer.sock.has_ended = True
     with pytest.raises(NetworkError, match=r"during the TLS handshake$"):
+        transport.handshake()
+
+
+def test_a_peer_that_leaves_in_the_middle_of_the_handshake_may_want_a_certificate() -> None:
+    transport, peer = pair(lacks_certificate=True)
+    transport.handshake()
+    peer.step()
+    del peer.sock.to_client[50:]
+    peer.sock.has_ended = True
+    with pytest.raises(
+        NetworkError, match="during the TLS handshake; if the listener requires a client cert"
+    ):
         transport.handshake()
 
 

@@ -114,23 +114,22 @@ def test_from_each_state_something_leads_on_and_the_end_is_an_end() -> None:
 def test_calls_out_of_order_are_refused_and_change_nothing() -> None:
     kit = Stage(begin=False)
     manager = kit.manager
-    for call in (
-        manager.lifecycle.begin_transaction,
-        manager.lifecycle.begin_commit,
-        manager.lifecycle.begin_abort,
-    ):
-        with pytest.raises(IllegalStateError, match="not initialized"):
+    lifecycle = manager.lifecycle
+    in_transaction = (lifecycle.check_send, lifecycle.begin_commit, lifecycle.begin_abort, lifecycle.prepare)
+    for call in (lifecycle.begin_transaction, *in_transaction):
+        with pytest.raises(IllegalStateError, match=r"not initialized; call init_transactions\(\) once"):
             call()
-    kit.do(manager.lifecycle.begin_initialize())
+    kit.do(lifecycle.begin_initialize())
     with pytest.raises(IllegalStateError, match="called before"):
-        manager.lifecycle.begin_initialize()
-    with pytest.raises(IllegalStateError, match="begin a transaction first"):
-        manager.lifecycle.check_send()
-    with pytest.raises(IllegalStateError, match="begin a transaction first"):
-        manager.lifecycle.begin_commit()
-    manager.lifecycle.begin_transaction()
-    with pytest.raises(IllegalStateError, match="in a transaction"):
-        manager.lifecycle.begin_transaction()
+        lifecycle.begin_initialize()
+    for call in in_transaction:
+        with pytest.raises(IllegalStateError, match=r"call begin_transaction\(\) first"):
+            call()
+    lifecycle.begin_transaction()
+    with pytest.raises(
+        IllegalStateError, match=r"open transaction; end it first, with commit_transaction\(\)"
+    ):
+        lifecycle.begin_transaction()
     kit.append()
     kit.commit()
     assert kit.committed() == [0]
