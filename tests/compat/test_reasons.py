@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import zipfile
 from collections.abc import Callable, Iterator
 
 import aiokafka
@@ -19,11 +20,10 @@ from kproducer.testing import FakeKafka
 from kproducer.testing.fakebroker import FakeCluster, Hold, faults
 from tests.support.kafka.kafka_python import kafka as kafka_python
 from tests.support.kafka.kafka_python import kafka_errors
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, spec_jars
+from tests.support.requirements import REQUIRE_KAFKA, skip_or_fail
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:aiokafka"),
-    pytest.mark.mock_cluster,
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:aiokafka")
 
 PRODUCE, FETCH = 0, 1
 NOT_LEADER_OR_FOLLOWER = 6
@@ -220,3 +220,17 @@ def test_kafka_python_sends_nothing_after_a_record_expired(broker: FakeKafka) ->
     transactions._current_state = type(transactions._current_state).UNINITIALIZED
     producer.close()
     assert future.is_done
+
+
+@pytest.mark.kafka
+def test_javas_producer_does_not_prepare_transactions_and_its_timeouts_have_no_outcome() -> None:
+    try:
+        (jar,) = spec_jars(NEWEST_VERSION).glob("kafka-clients-*.jar")
+    except KafkaUnavailableError as error:
+        skip_or_fail(REQUIRE_KAFKA, f"a test with Kafka's own client: {error}")
+    with zipfile.ZipFile(jar) as classes:
+        producer = classes.read("org/apache/kafka/clients/producer/KafkaProducer.class")
+        sender = classes.read("org/apache/kafka/clients/producer/internals/Sender.class")
+    assert b"commitTransaction" in producer
+    assert b"prepareTransaction" not in producer
+    assert b"The request has not been sent, or no server response has been received yet" in sender
