@@ -115,13 +115,13 @@ class NetworkClient:
         self._clock = clock
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
-        own_certificate = (
-            config.ssl_certfile,
-            config.ssl_keystore_location,
-            config.ssl_keystore_key,
-            config.ssl_context,
+        self._may_lack_certificate = config.uses_tls and not (
+            # Not the key, which is a secret.
+            config.ssl_certfile
+            or config.ssl_keystore_location
+            or config.ssl_keystore_certificate_chain
+            or config.ssl_context is not None
         )
-        self._may_lack_certificate = config.uses_tls and not any(own_certificate)
         self._protocol_with_sasl = "SASL_SSL" if config.uses_tls else "SASL_PLAINTEXT"
         self._software_version = sanitized_software_text(VERSION)
         self._through = "" if proxy is None else f" through the proxy {proxy}"
