@@ -246,21 +246,21 @@ PACKAGE_NAMES = {
 }
 
 
-def no_such_name(package: str, name: str, caller: FrameType) -> Exception:
+def no_such_name(package: str, name: str, caller: FrameType | None) -> Exception:
     """The error for a name that a package does not have, with a suggestion if another client has it.
 
     Args:
         package: its name.
         name: the missing one.
-        caller: who asks for it. To ``from package import name``, an AttributeError says nothing: Python
-            replaces its text.
+        caller: the frame that asks for it; ``None``: no Python code. For ``from package import name``, Python
+            replaces the text of an AttributeError, so the result is an ImportError.
     """
     hint = PACKAGE_NAMES.get(name)
     if hint is None:
         return AttributeError(f"module {package!r} has no attribute {name!r}")
     import opcode  # only loaded for an error
 
-    if opcode.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
+    if caller is not None and opcode.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
         return ImportError(f"cannot import name {name!r} from {package!r}: {hint}", name=package)
     return AttributeError(f"module {package!r} has no attribute {name!r}: {hint}")
 
