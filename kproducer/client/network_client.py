@@ -526,7 +526,7 @@ class NetworkClient:
             if type(error) is DisconnectedError:
                 explained = connection.exchange.on_connection_lost(connection.broker)
                 if explained is None and self._may_lack_certificate:
-                    # With TLS 1.3 the client's handshake ends before the broker looks at its certificate.
+                    # With TLS 1.3 the client's handshake ends before the broker verifies its certificate.
                     explained = DisconnectedError(
                         f"{error}, before it answered ApiVersions; if the listener requires a client"
                         " certificate (ssl.client.auth=required), set ssl_certfile or ssl_keystore_location"
@@ -540,7 +540,7 @@ class NetworkClient:
             and self._in_flight.oldest_api_key(connection.id) == ApiKey.METADATA
         ):
             # Listeners with SASL do so, but so do brokers that start or stop, and load balancers in front of
-            # them: this is advice, and no refusal.
+            # them. So this is advice, and not an AuthenticationError.
             return DisconnectedError(
                 f"{error}, at the first request after ApiVersions, as a listener with SASL does if the client"
                 " does not authenticate; if this is one, set security_protocol to"

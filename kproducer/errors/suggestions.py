@@ -228,8 +228,8 @@ SEND_MANY_RESULT_METHODS = {
 
 _OWN = "use kproducer.KafkaProducer"
 _OWN_ASYNC = "use kproducer.AsyncKafkaProducer"
-_NO_CONSUMER = "kproducer has no consumer; use that of another client, in the same process"
-_NO_ADMIN = "kproducer has no admin client; use that of another client, in the same process"
+_NO_CONSUMER = "kproducer has no consumer; use another client's, which works in the same process"
+_NO_ADMIN = "kproducer has no admin client; use another client's, which works in the same process"
 
 #: Names of the package: classes of other clients.
 PACKAGE_NAMES = {
@@ -266,15 +266,15 @@ def no_such_name(package: str, name: str, caller: FrameType | None) -> Exception
 
 
 class _UnsupportedStatementError(TypeError, AttributeError):
-    """Python raises a TypeError for the statement; for ``hasattr``, the method is missing."""
+    """A TypeError as Python's own for the statement, and an AttributeError for ``hasattr``."""
 
 
 class WrongStatement:
-    """``__enter__`` or ``__aenter__`` of a class without it: the error of ``with`` has a suggestion.
+    """In place of ``__enter__`` or ``__aenter__``: the error of the wrong kind of ``with`` has a suggestion.
 
     Args:
-        statement: what does not work.
-        hint: what to use.
+        statement: the one that the class does not support.
+        hint: what to use instead.
     """
 
     def __init__(self, statement: str, hint: str) -> None:

@@ -274,7 +274,7 @@ class TransactionLifecycle:
     def prepare(self) -> PreparedTransaction:
         """Hand the transaction over. Flush first; no more records are accepted.
 
-        May be repeated: the caller that was cancelled or interrupted does not have the result.
+        May be repeated: a caller that was cancelled or interrupted has not got the result.
 
         Raises:
             IllegalStateError: some records or offsets are not written yet. Others as ``begin_commit``.
