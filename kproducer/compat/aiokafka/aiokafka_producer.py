@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
     from kproducer.runtime.arguments import HeadersInput
 
-#: Not given. aiokafka's own is an ``object()``, too, which programs that wrap it pass on.
+#: The argument was not given. aiokafka's own default is an ``object()``, too, and its wrappers pass that on.
 _UNSET: Any = object()
 _numbers = itertools.count(1)
 
@@ -58,7 +58,7 @@ class AIOKafkaProducer:
     A producer that was started and not stopped causes a ResourceWarning when it is deleted.
     """
 
-    # Of the class, for a constructor that fails.
+    # Defaults for ``__del__``, which is also called if the constructor fails.
     _producer: AsyncKafkaProducer | None = None
     _closed = False
 
@@ -293,7 +293,8 @@ class AIOKafkaProducer:
     async def commit_transaction(self) -> None:
         """Deliver what was sent, then commit.
 
-        Cancelled, it commits all the same; the next call waits for that.
+        If it is cancelled while ``send`` calls of other tasks wait for metadata or memory, nothing happens.
+        Later, it commits although it is cancelled, and the next call waits for that.
         """
         with aiokafka_errors():
             producer = self._transactional()
@@ -301,7 +302,7 @@ class AIOKafkaProducer:
             await producer._commit(always=True)
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction; also if this is cancelled."""
+        """Abort the transaction, even if this call is cancelled."""
         with aiokafka_errors():
             await self._transactional().abort_transaction()
 
@@ -318,12 +319,12 @@ class AIOKafkaProducer:
 
         Raises:
             IllegalOperation: there is no open transaction.
-            ValueError: ``group_id`` is empty or no text.
+            ValueError: ``group_id`` is empty or not a text.
         """
         producer = self._transactional()
         if not group_id or not isinstance(group_id, str):
             with aiokafka_errors():
-                # Refused without a transaction, which comes first.
+                # Raises IllegalOperation if no transaction is open: aiokafka checks that first.
                 await producer.send_offsets_to_transaction({}, ConsumerGroupMetadata("none"))
             raise ValueError(f"group_id must be a text that is not empty, not {group_id!r}")
         converted = {}
