@@ -14,6 +14,7 @@ import pytest
 
 from build_commands import absolute_links
 from native_build import ROOT
+from tests.packaging.wheel_check import DEMO_NEEDS
 
 SOURCE = "https://example.com/us/sample"
 
@@ -94,3 +95,12 @@ def test_the_table_of_extras_is_complete(metadata: Message) -> None:
     section = document.partition("## Extras")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(metadata.get_all("Provides-Extra", []))
+
+
+def test_the_demo_has_an_extra_with_what_it_needs(metadata: Message) -> None:
+    required = metadata.get_all("Requires-Dist", [])
+    found = {
+        line for line in required for extra in ("arrow", "avro", "demo") if f'extra == "{extra}"' in line
+    }
+    names = {re.split(r"[>=<; \[]", line)[0] for line in found}
+    assert set(DEMO_NEEDS) <= names
