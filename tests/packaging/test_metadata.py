@@ -104,3 +104,24 @@ def test_the_demo_has_an_extra_with_what_it_needs(metadata: Message) -> None:
     }
     names = {re.split(r"[>=<; \[]", line)[0] for line in found}
     assert set(DEMO_NEEDS) <= names
+
+
+def test_commands_in_documents_install_from_a_clone(metadata: Message) -> None:
+    """The package is not on an index. docs/install.md says what pip makes of its name."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "*.md", "*.ipynb", "examples/*.py"], cwd=ROOT, capture_output=True, text=True
+    )
+    if tracked.returncode != 0:
+        pytest.skip("not a clone")
+    documents = {path: (ROOT / path).read_text(encoding="utf-8") for path in tracked.stdout.splitlines()}
+    assert "README.md" in documents
+    by_name = [
+        (path, command)
+        for path, text in documents.items()
+        for command in re.findall(r"pip install [^`\n#]*", text)
+        if path != "docs/install.md" and re.search(r"install (.* )?['\"]?kproducer\b(?!-)", command)
+    ]
+    assert by_name == []
+    extras = re.findall(r"-e '?\.\[([\w,]+)\]", "\n".join(documents.values()))
+    assert extras
+    assert set(",".join(extras).split(",")) <= set(metadata.get_all("Provides-Extra", []))
