@@ -23,7 +23,9 @@ nitpicky = True
 # Sphinx would need the inventories of other projects, which are on the network. Our own names must resolve.
 nitpick_ignore_regex = [("py:.*", r"(?!kproducer\b).*\..*|array|UUID")]
 # Aliases of types, which the docstrings describe.
-nitpick_ignore = [("py:class", name) for name in ("ColumnFormat", "DeliveryCallback", "HeadersInput")]
+nitpick_ignore = [
+    ("py:class", name) for name in ("ColumnFormat", "DeliveryCallback", "Headers", "HeadersInput")
+]
 # Classes of prometheus_client and OpenTelemetry.
 _FOREIGN = ("CollectorRegistry", "MeterProvider", "TextMapPropagator", "TracerProvider")
 nitpick_ignore += [("py:class", name) for name in _FOREIGN]
