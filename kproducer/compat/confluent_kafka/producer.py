@@ -30,6 +30,7 @@ from kproducer.compat.confluent_kafka.group_offsets import own_group_metadata, o
 from kproducer.compat.confluent_kafka.settings import translated
 from kproducer.compat.confluent_kafka.unknown_topics import UnknownTopics, WaitingMessage
 from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import encode_headers
 from kproducer.runtime.guarded_logger import GuardedLogger
@@ -66,6 +67,7 @@ class Producer:
     #: Until ``__init__`` is done: as in confluent-kafka, a subclass may forget to call it.
     _is_closed = True
 
+    @hides_arguments_in(KafkaException, TypeError)
     def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         if config is not None and not isinstance(config, Mapping):
             raise TypeError("expected configuration dict")
