@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from kproducer.compat.bootstrap_servers import with_default_ports
 from kproducer.compat.kafka.errors import InvalidSettingError
 from kproducer.compat.kafka.partitioners import own_partitioner
 from kproducer.config.producer_config import ProducerConfig
@@ -25,7 +26,6 @@ from kproducer.serializers import serialize_function as own_function
 from kproducer.types import INT32_MAX
 
 _log = GuardedLogger(__name__)
-_DEFAULT_PORT = 9092
 
 #: All settings with kafka-python's defaults. ``None`` stands for its partitioner, selector and client.
 DEFAULT_CONFIG: Final[dict[str, Any]] = {
@@ -165,7 +165,7 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("send_buffer_bytes", "receive_buffer_bytes"):
         if settings[name] is None:
             settings[name] = -1
-    settings["bootstrap_servers"] = _with_ports(settings["bootstrap_servers"])
+    settings["bootstrap_servers"] = with_default_ports(settings["bootstrap_servers"])
     settings["batch_size"] = min(settings["batch_size"], settings.get("max_request_size", INT32_MAX))
     if _BUFFER_MEMORY in configs:
         settings[_BUFFER_MEMORY] = configs[_BUFFER_MEMORY]
@@ -184,14 +184,6 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
     first_ms = settings.get("reconnect_backoff_ms", 50)
     settings["reconnect_backoff_max_ms"] = max(settings["reconnect_backoff_max_ms"], first_ms)
     return settings
-
-
-def _with_ports(servers: Any) -> list[str]:
-    given = servers.split(",") if isinstance(servers, str) else list(servers)
-    return [
-        each if each.rpartition(":")[2].isdigit() and not each.endswith("]") else f"{each}:{_DEFAULT_PORT}"
-        for each in (str(each).strip() for each in given)
-    ]
 
 
 def serialize_function(name: str, serializer: Any) -> Callable[[str, Any, Any], Any] | None:
