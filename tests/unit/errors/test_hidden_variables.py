@@ -27,10 +27,10 @@ def test_the_traceback_ends_at_the_wrapper_and_begins_with_the_line_of_the_call(
 
 
 def test_an_error_that_the_caller_handles_stays_the_context() -> None:
-    with pytest.raises(ConfigError) as raised:
-        try:
-            {}["the first choice"]
-        except KeyError:
+    try:
+        {}["the first choice"]
+    except KeyError:
+        with pytest.raises(ConfigError) as raised:
             KafkaProducer(linger_ms=-1)
     text = "".join(traceback.format_exception(raised.value))
     assert "KeyError: 'the first choice'" in text
