@@ -40,7 +40,11 @@ class BoundedBackend(httpcore.NetworkBackend):
             failure: OSError = OSError(f"{host} has no address")
             found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
             for number, (family, kind, protocol, _, address) in enumerate(found):
-                sock = socket.socket(family, kind, protocol)
+                try:
+                    sock = socket.socket(family, kind, protocol)
+                except OSError as error:  # a kernel without IPv6
+                    failure = error
+                    continue
                 try:
                     sock.settimeout(_step_s(timeout) / (len(found) - number))
                     sock.connect(address)

@@ -37,7 +37,7 @@ class SchemaRegistryClient:
             The guide ``docs/guides/schema-registry.md`` lists them.
 
     Raises:
-        ConfigError: a setting is wrong, or httpx is not installed.
+        ConfigError: a setting is wrong, or httpcore is not installed.
     """
 
     @hides_arguments
