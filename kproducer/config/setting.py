@@ -423,8 +423,9 @@ def parse_partitioner(setting: Setting, name: str, value: Any) -> Any:
         import inspect  # most producers have no partitioner of their own
 
         try:
-            # Not what a wrapper of functools.wraps wraps, which may get other arguments.
-            inspect.signature(value, follow_wrapped=False).bind(*_PARTITIONER_ARGUMENTS)
+            # What a wrapper of functools.wraps wraps may get other arguments. A class is never right.
+            signature = inspect.signature(value, follow_wrapped=isinstance(value, type))
+            signature.bind(*_PARTITIONER_ARGUMENTS)
         except TypeError:
             takes = f"a callable of ({', '.join(_PARTITIONER_ARGUMENTS)})"
             raise refused(name, takes, "one that takes other arguments") from None

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import confluent_kafka
+import numpy as np
 import pytest
 
 # isort: off
@@ -428,6 +429,29 @@ def test_a_partitioner_of_any_number_of_arguments(
 
     assert make(partitioner=Recorded()).send("t", b"v", b"k").get(PATIENCE_S).partition == 1
     assert (len(given), len(given[0]), given[0][:2]) == (1, 3, ("t", b"k"))
+
+
+def test_partitions_of_other_integer_types(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 3)
+
+    class Random:
+        def partition(self, topic: str, key: bytes, cluster: Any) -> Any:
+            return np.int64(2)
+
+    assert make(partitioner=Random()).send("t", b"").get(PATIENCE_S).partition == 2
+    assert make().send("t", b"", partition=np.int32(1)).get(PATIENCE_S).partition == 1
+    assert make().send("t", b"", partition=True).get(PATIENCE_S).partition == 1
+
+
+def test_flush_after_close_has_nothing_to_wait_for(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make()
+    sent = producer.send("t", b"")
+    producer.close(PATIENCE_S)
+    assert producer.flush(PATIENCE_S) is None
+    assert sent.succeeded()
 
 
 def test_a_partitioner_with_the_name_of_a_built_in_one(

@@ -5,6 +5,7 @@ Settings, defaults, accepted types and errors are those of kafka-python 3.0. Sou
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -49,6 +50,8 @@ class KafkaProducer:
     DEPRECATED_CONFIGS: ClassVar[tuple[str, ...]] = ()
 
     config: dict[str, Any]
+    #: ``close`` has returned: every record was delivered, or has failed.
+    _is_settled = False
 
     @hides_arguments_in(KafkaError, ValueError)
     def __init__(self, **configs: Any) -> None:
@@ -140,7 +143,7 @@ class KafkaProducer:
                 if partition is None:
                     raise ValueError(f"Partitioner did not assign a partition for topic {topic}!")
             if partition is not None:
-                self._check_partition(topic, partition)
+                partition = self._checked_partition(topic, partition)
             future = self._producer.send(
                 topic, value_bytes, key_bytes, headers or None, partition, timestamp_ms
             )
@@ -148,13 +151,16 @@ class KafkaProducer:
             return _refused(error)
         return FutureRecordMetadata(future, _size(headers))
 
-    def _check_partition(self, topic: str, partition: Any) -> None:
-        if not isinstance(partition, int):
-            raise TypeError(f"partition must be an int or None, not {partition!r}")
+    def _checked_partition(self, topic: str, partition: Any) -> int:
+        try:
+            partition = int(operator.index(partition))  # as in kafka-python, numpy's, too
+        except TypeError:
+            raise TypeError(f"partition must be an int or None, not {partition!r}") from None
         if partition < 0:
             raise ValueError(f"partition must be >= 0, not {partition}")
         if partition >= (self._snapshot_with(topic).partition_count(topic) or 0):
             raise ValueError(f"Unrecognized partition {partition} for topic {topic}")
+        return partition  # type: ignore[no-any-return]
 
     def _snapshot_with(self, topic: str) -> MetadataSnapshot:
         """The metadata, after a wait for the topic if it is not known yet."""
@@ -165,6 +171,8 @@ class KafkaProducer:
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent is delivered or has failed. Raises KafkaTimeoutError."""
+        if self._is_settled:
+            return
         with _raising():
             self._producer.flush(timeout)
 
@@ -249,8 +257,11 @@ class KafkaProducer:
         if timeout is not None and timeout < 0:
             raise ValueError(f"Invalid timeout: {timeout}")
         self._closed = True
-        with _raising():
-            self._producer.close(timeout)
+        try:
+            with _raising():
+                self._producer.close(timeout)
+        finally:
+            self._is_settled = True
         for serializer in (self.config.get("key_serializer"), self.config.get("value_serializer")):
             if serializer is not None and hasattr(serializer, "close"):
                 serializer.close()
