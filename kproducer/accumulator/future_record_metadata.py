@@ -182,7 +182,7 @@ class ProduceRequestResult:
                     _uncallable.clear()
                 _uncallable.add(str(error))
                 _log.error(
-                    "A delivery callback for a record of %s cannot be called: %s; %s. This error is logged once",
+                    "A delivery callback for a record of %s cannot be called: %s; %s. Logged once",
                     self.topic_partition,
                     error,
                     CALLBACK_SIGNATURE,

@@ -100,7 +100,7 @@ class SchemaRegistryClient:
     def register_schema_full_response(
         self, subject_name: str, schema: Schema, normalize_schemas: bool = False
     ) -> RegisteredSchema:
-        """Like ``register_schema``, with all that the registry says."""
+        """Like ``register_schema``, but returns everything that the registry answers."""
         return self._cached(
             ("register", subject_name, schema, normalize_schemas),
             "POST",

@@ -45,7 +45,7 @@ def own_partitioner(partitioner: Any) -> Any:
     """kproducer's setting for kafka-python's. That of an object with ``partition`` is not used.
 
     Raises:
-        InvalidSettingError: it is no partitioner.
+        InvalidSettingError: it is not a partitioner.
     """
     if _is_built_in(partitioner) or partition_method(partitioner) is not None:
         return None

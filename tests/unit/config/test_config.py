@@ -448,7 +448,7 @@ def test_an_ipv6_address_without_brackets_is_shown_with_them(server: str, guess:
     [
         ("a:1;b:2", "separate servers with commas"),
         ("a:1 b:2", "separate servers with commas"),
-        ("a:2181/kafka", "remove '/kafka', which is no part of a broker's address"),
+        ("a:2181/kafka", "remove '/kafka', which does not belong to a broker's address"),
         (("a", 9092), "write host and port as one text: 'host:9092'"),
         ([("a", 9092)], "write host and port as one text: 'host:9092'"),
     ],
