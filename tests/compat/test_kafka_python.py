@@ -27,6 +27,7 @@ from tests.support.kafka.kafka_python import kafka_errors as peer_errors
 # isort: on
 
 from kproducer import KafkaTimeoutError, Outcome, StringSerializer
+from kproducer.client.metadata import Metadata
 from kproducer.compat import kafka as adapter
 from kproducer.compat.kafka import errors as adapter_errors
 from kproducer.compat.kafka import settings as adapter_settings
@@ -441,6 +442,17 @@ def test_partitions_of_other_integer_types(mock_cluster: MockCluster, make: Call
     assert make(partitioner=Random()).send("t", b"").get(PATIENCE_S).partition == 2
     assert make().send("t", b"", partition=np.int32(1)).get(PATIENCE_S).partition == 1
     assert make().send("t", b"", partition=True).get(PATIENCE_S).partition == 1
+
+
+def test_a_constructor_that_is_interrupted_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(Metadata, "await_update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        adapter.KafkaProducer(bootstrap_servers=UNREACHABLE)
+    assert set(threading.enumerate()) <= before
 
 
 def test_flush_after_close_has_nothing_to_wait_for(

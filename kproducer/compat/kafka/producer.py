@@ -87,6 +87,10 @@ class KafkaProducer:
                 text = f"no broker answered within bootstrap_timeout_ms={timeout_ms}: {causes}"
                 raise converted(own.KafkaTimeoutError(text)) from error
             raise converted(error) from error
+        except BaseException:  # Ctrl-C: the caller has no producer that it could close
+            self._closed = True
+            self._producer.close(0)
+            raise
 
     def bootstrap_connected(self) -> bool:
         """Whether the producer has metadata of the cluster."""
