@@ -23,7 +23,7 @@ from kproducer.compat.aiokafka.errors import (
 )
 from kproducer.compat.aiokafka.record_metadata import RecordMetadata
 from kproducer.compat.bootstrap_servers import with_default_ports
-from kproducer.config.producer_config import ProducerConfig
+from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import INT32_MAX, TopicPartition
@@ -117,6 +117,15 @@ class AIOKafkaProducer:
             raise ValueError(f"acks={acks!r}: an idempotent producer needs -1 or 'all'")
         if acks is _UNSET:
             acks = -1 if is_idempotent else 1
+        # Checked before they are calculated with.
+        checked = {
+            "request_timeout_ms": request_timeout_ms,
+            "linger_ms": linger_ms,
+            "retry_backoff_ms": retry_backoff_ms,
+            "security_protocol": security_protocol,
+        }
+        for name, value in checked.items():
+            SETTINGS[name].parse(SETTINGS[name], name, value)
         self._acks = -1 if acks == "all" else acks
         self._key_serializer, self._value_serializer = key_serializer, value_serializer
         self._transactional_id = transactional_id

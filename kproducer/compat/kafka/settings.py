@@ -13,7 +13,7 @@ from typing import Any, Final
 from kproducer.compat.bootstrap_servers import with_default_ports
 from kproducer.compat.kafka.errors import InvalidSettingError
 from kproducer.compat.kafka.partitioners import own_partitioner
-from kproducer.config.producer_config import ProducerConfig
+from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.serializers import (
     BuiltInSerializer,
@@ -92,6 +92,8 @@ _OTHER_DEFAULTS = (
     *("bootstrap_servers", "batch_size", "linger_ms", "receive_buffer_bytes", "reconnect_backoff_max_ms"),
     "send_buffer_bytes",
 )
+#: Checked before they are compared with each other.
+_CALCULATED = ("batch_size", "max_request_size", "reconnect_backoff_ms", "reconnect_backoff_max_ms")
 #: Converted below.
 _CONVERTED = frozenset(
     (
@@ -158,6 +160,7 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         InvalidSettingError: a value is not supported.
+        ConfigError: a number is wrong.
     """
     settings = {name: configs.get(name, DEFAULT_CONFIG[name]) for name in _OTHER_DEFAULTS}
     # None means the default there.
@@ -165,6 +168,9 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("send_buffer_bytes", "receive_buffer_bytes"):
         if settings[name] is None:
             settings[name] = -1
+    for name in _CALCULATED:
+        if name in settings:
+            SETTINGS[name].parse(SETTINGS[name], name, settings[name])
     settings["bootstrap_servers"] = with_default_ports(settings["bootstrap_servers"])
     settings["batch_size"] = min(settings["batch_size"], settings.get("max_request_size", INT32_MAX))
     if _BUFFER_MEMORY in configs:
@@ -176,6 +182,8 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
     if configs.get("socks5_proxy") is not None:
         settings["proxy_url"] = configs["socks5_proxy"]
     if configs.get("ssl_ciphers") is not None:
+        if not isinstance(configs["ssl_ciphers"], str):
+            raise InvalidSettingError("ssl_ciphers: expected names of cipher suites with ':' between them")
         settings["ssl_cipher_suites"] = tuple(configs["ssl_ciphers"].split(":"))
     if configs.get("partitioner") is not None:
         settings["partitioner"] = own_partitioner(configs["partitioner"])

@@ -319,3 +319,25 @@ def test_adapters(create):
     with pytest.raises(Exception) as refused:  # noqa: PT011  # of each adapter's own classes
         create()
     assert places_of(SECRET, refused.value) == []
+
+
+@pytest.mark.parametrize(
+    ("create", "name"),
+    [
+        (confluent("linger.ms", float("inf")), "linger.ms"),
+        (confluent("message.timeout.ms", float("inf")), "message.timeout.ms"),
+        (kafka_python(batch_size="many"), "batch_size"),
+        (kafka_python(max_request_size="large"), "max_request_size"),
+        (kafka_python(reconnect_backoff_ms="soon"), "reconnect_backoff_ms"),
+        (kafka_python(ssl_ciphers=5), "ssl_ciphers"),
+        (aiokafka(linger_ms="soon"), "linger_ms"),
+        (aiokafka(request_timeout_ms="soon"), "request_timeout_ms"),
+        (aiokafka(retry_backoff_ms="soon"), "retry_backoff_ms"),
+        (aiokafka(security_protocol=5), "security_protocol"),
+    ],
+)
+def test_adapters_name_a_setting_of_the_wrong_type(create, name):
+    """They calculate with some settings before the producer checks them."""
+    with pytest.raises(Exception, match=f"{name}: expected") as refused:
+        create()
+    assert places_of(SECRET, refused.value) == []
