@@ -144,9 +144,8 @@ class HttpConnections:
                 self._pools, self._pid = {}, os.getpid()
             if url not in self._pools:
                 self._pools = {**self._pools, url: self._new_pool(self._proxies[url])}
-                # A client need not be closed. The garbage collector, and the exit of the interpreter, run
-                # this before they take the sockets, which would warn that they are open. A request after it
-                # opens another connection.
+                # A client need not be closed. The garbage collector runs this before it takes the sockets,
+                # which would warn that they are open.
                 weakref.finalize(self, _close_in_process, self._pools[url], self._pid)
             return self._pools[url]
 
