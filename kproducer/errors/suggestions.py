@@ -50,7 +50,7 @@ _OTHER_NAMES = {
     "username": "sasl_plain_username",
 }
 
-#: What nobody calls a setting, but who does not know its name may write. Not used to translate settings.
+#: Guesses of users who do not know the name. No client has these settings, so they are not translated.
 _GUESSED_NAMES = {
     **dict.fromkeys(
         ("address", "host", "hostname", "hosts", "server", "servers", "url"), "bootstrap_servers"

@@ -198,7 +198,7 @@ def _credentials(url: str) -> tuple[str, str]:
 
 
 def _proxy_of_environment(url: str) -> str | None:
-    """The proxy that the environment says for a URL (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``)."""
+    """The proxy that the environment names for a URL (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``)."""
     parts = urlsplit(url)
     if proxy_bypass(parts.netloc):
         return None

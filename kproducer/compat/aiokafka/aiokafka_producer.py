@@ -23,7 +23,8 @@ from kproducer.compat.aiokafka.errors import (
 )
 from kproducer.compat.aiokafka.record_metadata import RecordMetadata
 from kproducer.compat.bootstrap_servers import with_default_ports
-from kproducer.config.producer_config import ProducerConfig
+from kproducer.config.producer_config import SETTINGS, ProducerConfig
+from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import INT32_MAX, TopicPartition
 
@@ -62,6 +63,7 @@ class AIOKafkaProducer:
     _producer: AsyncKafkaProducer | None = None
     _closed = False
 
+    @hides_arguments_in(ValueError, NotImplementedError)
     def __init__(
         self,
         *,
@@ -95,7 +97,8 @@ class AIOKafkaProducer:
     ) -> None:
         for name, value in (("loop", loop), ("api_version", api_version)):
             if value is not None:
-                warnings.warn(f"The {name} parameter is deprecated", DeprecationWarning, stacklevel=2)
+                # The caller is above the wrapper that hides the arguments.
+                warnings.warn(f"The {name} parameter is deprecated", DeprecationWarning, stacklevel=3)
         if sasl_oauth_token_provider is not None:
             raise NotImplementedError(
                 "sasl_oauth_token_provider: aiokafka's tokens have no expiry, which kproducer needs. Use"
@@ -114,6 +117,15 @@ class AIOKafkaProducer:
             raise ValueError(f"acks={acks!r}: an idempotent producer needs -1 or 'all'")
         if acks is _UNSET:
             acks = -1 if is_idempotent else 1
+        # Checked before they are calculated with.
+        checked = {
+            "request_timeout_ms": request_timeout_ms,
+            "linger_ms": linger_ms,
+            "retry_backoff_ms": retry_backoff_ms,
+            "security_protocol": security_protocol,
+        }
+        for name, value in checked.items():
+            SETTINGS[name].parse(SETTINGS[name], name, value)
         self._acks = -1 if acks == "all" else acks
         self._key_serializer, self._value_serializer = key_serializer, value_serializer
         self._transactional_id = transactional_id
