@@ -33,7 +33,7 @@ def test_each_invariant_names_tests_that_exist() -> None:
     assert len(rows) >= 20
     for row in rows:
         module, *tests = re.findall(r"`([\w/]*test_[\w/.]+)`", row.rpartition(" | ")[2] or row)
-        path = module if "/" in module else f"tests/unit/transactions/{module}.py"
-        source = (ROOT / path).read_text()
+        path = module if "/" in module else f"unit/transactions/{module}.py"
+        source = (ROOT / "tests" / path).read_text()
         assert tests
         assert [name for name in tests if f"def {name}(" not in source] == []
