@@ -22,8 +22,9 @@ exclude_patterns = ["_build"]
 nitpicky = True
 # Sphinx would need the inventories of other projects, which are on the network. Our own names must resolve.
 nitpick_ignore_regex = [("py:.*", r"(?!kproducer\b).*\..*|array|UUID")]
-# Aliases of types, which the docstrings describe.
-nitpick_ignore = [("py:class", name) for name in ("ColumnFormat", "DeliveryCallback", "HeadersInput")]
+# Names in annotations, which the docstrings describe.
+_DESCRIBED = ("ColumnFormat", "DeliveryCallback", "Headers", "HeadersInput", "Outcome", "SendFuture")
+nitpick_ignore = [("py:class", name) for name in _DESCRIBED]
 # Classes of prometheus_client and OpenTelemetry.
 _FOREIGN = ("CollectorRegistry", "MeterProvider", "TextMapPropagator", "TracerProvider")
 nitpick_ignore += [("py:class", name) for name in _FOREIGN]
