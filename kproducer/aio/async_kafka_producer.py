@@ -68,6 +68,13 @@ class AsyncKafkaProducer:
     their order. Interceptors, serializers and the partitioner run on the thread of the loop, once per record;
     a ``PreparableSerializer`` is prepared on another thread. ``on_delivery`` runs on the I/O thread. Fork and
     interpreter exit: as for ``KafkaProducer``.
+
+    If a call is cancelled: ``CancelledSend.of`` explains the ``CancelledError`` of ``send``. ``flush`` and
+    ``partitions_for`` only stop waiting. ``send_many``, ``send_arrow`` and the calls of transactions do
+    nothing if it was not their turn yet; otherwise they continue in the background, and the same
+    transactional call made again waits for the end and has its outcome, also if it has ended meanwhile. Its
+    timeout counts from the end of the cancelled call. ``abort_transaction`` and ``aclose`` are carried out in
+    any case.
     """
 
     @hides_arguments
@@ -123,16 +130,16 @@ class AsyncKafkaProducer:
             topic, value, key, headers, partition, timestamp_ms, on_delivery: as for ``KafkaProducer.send``.
 
         Returns:
-            To be awaited: the ``RecordMetadata``. All errors are raised there.
+            The ``RecordMetadata``, to be awaited. All errors are raised there.
 
         Raises:
             InvalidArgumentError, SerializationError, RecordTooLargeError, MetadataTimeoutError,
                 BufferExhaustedError, BrokerError, ProducerClosedError: not sent, as ``KafkaProducer.send``.
             KafkaTimeoutError: not sent, because the serializer was not prepared within ``max_block_ms``.
             KafkaError: not delivered; ``error.outcome`` says what is known.
-            CancelledError: the task was cancelled. ``CancelledSend.of(error)`` says whether the record may be
-                written. No report: the outcome was decided in the same moment; keep the future of ``send``
-                and ask it.
+            asyncio.CancelledError: the task was cancelled. ``CancelledSend.of(error)`` says whether the
+                record may be written. No report: the outcome was decided in the same moment; keep the future
+                of ``send`` and ask it.
             RuntimeError: called without a running event loop.
         """
         waiting = self._latest
@@ -163,12 +170,12 @@ class AsyncKafkaProducer:
             topic, value, key, headers, partition, timestamp_ms, on_delivery: as for ``KafkaProducer.send``.
 
         Returns:
-            The record's future: await it in any event loop, or ask it in any thread.
+            The future of the record, to be awaited in any event loop, or asked in any thread.
 
         Raises:
             InvalidArgumentError, SerializationError, RecordTooLargeError, MetadataTimeoutError,
                 BufferExhaustedError, BrokerError, ProducerClosedError: not sent, as ``KafkaProducer.send``.
-            CancelledError: see ``send``. Cancelled while it waits, the record is not sent.
+            asyncio.CancelledError: see ``send``. Cancelled while it waits, the record is not sent.
             RuntimeError: it would have to wait, without a running event loop.
         """
         # Which loop runs is asked only if records wait: before Python 3.12, the answer takes a system call.

@@ -28,6 +28,11 @@ Avro type                     columns
 ``uuid``                      strings, fixed-size binary of 16 bytes, in ``string`` or ``fixed``
 ``duration``                  durations, intervals; not negative; durations become milliseconds
 ============================  ===========================================================================
+
+Units are converted; coarser units round down: 1.9 ms are 1 ms, and -0.1 ms are -1 ms. Integers in a logical
+type are written as they are, but a timestamp does not fit a plain ``long``. Columns find the fields with
+their names, in any order, also in structs. A column goes to the branch of a union that fits its type exactly,
+otherwise to the first that fits; null goes to ``null``. Each type of an Arrow union finds its own branch.
 """
 
 from __future__ import annotations

@@ -34,7 +34,10 @@ def avro_schema(data: Any, name: str | None = None, columns: str | list[str] | N
 
     Fields that may be null are unions with null, whose default is null. Dictionaries become the type of their
     values, and unsigned 64-bit integers ``long``, so larger numbers do not fit. Times in nanoseconds become
-    ``time-micros``, rounded down.
+    ``time-micros``, rounded down; seconds and milliseconds ``-millis``, timestamps without time zone
+    ``local-timestamp-``, half_float ``float``, decimals ``bytes``, fixed-size binary ``fixed``,
+    month_day_nano_interval ``duration``, and the extension type ``arrow.uuid`` ``uuid``. Durations, the other
+    intervals and decimals with a negative scale have no type: give a schema.
 
     Args:
         data: Arrow data, or a schema of pyarrow. A stream is consumed.

@@ -31,6 +31,10 @@ dictionary                         as its values
 union                              the value of the chosen alternative
 null                               ``null``
 =================================  ======================================================================
+
+The text is compact and in UTF-8; only what JSON requires is escaped. Fractions of a second have 3, 6 or 9
+digits, or are left out if they are 0. Years are 0000 to 9999; other dates do not fit. Run-end encoded columns
+are refused.
 """
 
 from __future__ import annotations

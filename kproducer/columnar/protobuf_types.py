@@ -34,6 +34,12 @@ wrappers (``Int32Value``)  as the scalar; null is an absent message
 ``google.type.Date``       date32, date64; the years 1 to 9999
 all other messages         struct
 =========================  ==============================================================================
+
+Fields are written in the order of their numbers; a column has the name of its field, or its JSON name. Fields
+with presence (``optional``, those of a oneof, all of proto2, messages) are written whenever the value is not
+null, other fields if the value is not the default. Refused: decimals, intervals, times of day, UUIDs in
+``string`` fields, timestamps and dates in integer fields, run-end encoded columns, extensions of proto2, and
+more than 63 oneofs of one message with several columns each.
 """
 
 from __future__ import annotations

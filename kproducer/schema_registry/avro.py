@@ -40,6 +40,15 @@ class AvroSerializer(RegistrySerializer):
 
     Raises:
         ConfigError: a setting is wrong, or fastavro is not installed.
+
+    Compiled code writes records of primitive types, timestamps, dates, enums, ``fixed``, arrays, maps,
+    records, nullable types, and unions of primitive types. fastavro writes the rest, more slowly and with the
+    same results: single values of other logical types (decimals, UUIDs, times of day); a whole record if one
+    of its values is unusual (a ``datetime`` without a time zone, a tuple that names the branch of a union, an
+    instance of a subclass of ``int`` or ``dict``); all records of other schemas, such as those with unions of
+    several records, or with a logical type that the application has put into
+    ``fastavro.write.LOGICAL_WRITERS``; all records without the compiled core. A value that is nested deeper
+    than ``sys.getrecursionlimit()``, or contains itself, is a ``SerializationError`` of ``send``.
     """
 
     def __init__(

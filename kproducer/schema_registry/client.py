@@ -34,7 +34,7 @@ class SchemaRegistryClient:
 
     Args:
         conf: settings with the names that confluent-kafka uses; ``url`` is required.
-            The guide ``docs/guides/schema-registry.md`` lists them.
+            The reference lists them (``kproducer.schema_registry.client_settings``).
 
     Raises:
         ConfigError: a setting is wrong, or httpcore is not installed.

@@ -1,4 +1,43 @@
-"""Settings of a schema registry client, with the names that confluent-kafka uses."""
+"""Settings of a schema registry client, with the names that confluent-kafka uses.
+
+=========================================  ==============================================================
+Setting                                    Meaning
+=========================================  ==============================================================
+``url``                                    required; several with commas between them: the next one is
+                                           used if one fails
+``basic.auth.user.info``                   ``user:password``; may also be in the URL
+``bearer.auth.credentials.source``         ``STATIC_TOKEN`` or ``CUSTOM``
+``bearer.auth.token``                      the token of ``STATIC_TOKEN``
+``bearer.auth.custom.provider.function``   of ``CUSTOM``: called for every request, so it should keep its
+                                           token; returns a dictionary with ``bearer.auth.token``
+``bearer.auth.custom.provider.config``     of ``CUSTOM``: what the function gets
+``bearer.auth.logical.cluster``            for Confluent Cloud
+``bearer.auth.identity.pool.id``           for Confluent Cloud
+``ssl.ca.location``                        file or folder with certificates of authorities (PEM); default:
+                                           what the system trusts; ``False``: accept any certificate
+``ssl.certificate.location``               client certificate (mTLS), in PEM format
+``ssl.key.location``                       its key, in PEM format
+``ssl.key.password``                       of the key
+``proxy``                                  URL of a proxy, such as ``http://proxy.example.com:3128``;
+                                           ``socks5://`` needs ``pip install 'kproducer[proxy]'``; default:
+                                           ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY``, ``NO_PROXY``
+``timeout``                                seconds for one HTTP request, from connecting to the end of the
+                                           response; default 10
+``max.block.ms``                           milliseconds for one call, and for all requests of the look-up
+                                           for a topic together, with retries and references, also if a
+                                           server answers byte by byte; default 60000. Only the operating
+                                           system's look-up of a host name, and a function of ``CUSTOM``,
+                                           can take longer
+``max.retries``                            attempts after the first; default 3
+``retries.wait.ms``                        the first random wait between attempts; default 1000
+``retries.max.wait.ms``                    the longest; default 20000
+``cache.capacity``                         answers that are kept; default 1000
+``cache.latest.ttl.sec``                   how long the latest version is kept; default: for ever
+=========================================  ==============================================================
+
+The token, cluster and pool are sent as header fields: printable ASCII, without the line break at the end of a
+file.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,10 @@ class ExactlyOnceError(SparkWriteError):
 
 
 class ReplayMismatchError(ExactlyOnceError):
-    """Part of this write is committed with other rows than it has now; nothing else was committed."""
+    """Part of this write is committed with other rows than it has now; nothing else was committed.
+
+    Undo the change of the query or its input, or use a new checkpoint or ``writeId`` and accept duplicates.
+    """
 
     @classmethod
     def of(cls, subject: object, difference: str) -> ReplayMismatchError:
@@ -53,7 +56,11 @@ class ReplayMismatchError(ExactlyOnceError):
 
 
 class StaleReplayError(ExactlyOnceError):
-    """A later micro-batch or version than this one is already committed."""
+    """A later micro-batch or version than this one is already committed.
+
+    If the checkpoint is an old copy, restore the newest. If it is new and ``foreachBatch`` uses the old
+    ``writeId``, choose a new one.
+    """
 
     @classmethod
     def of(cls, subject: object, latest: int) -> StaleReplayError:
@@ -67,7 +74,12 @@ class StaleReplayError(ExactlyOnceError):
 
 
 class UncertainReplayError(ExactlyOnceError):
-    """It cannot be determined what of this write is committed."""
+    """It cannot be determined what of this write is committed, because markers are missing.
+
+    The query was at-least-once until now; ``topic``, ``markerTopic`` or ``transactionalIdPrefix`` changed;
+    the topic was deleted; or the query was stopped for longer than the brokers' ``offsets.retention.minutes``
+    (7 days). If no micro-batch was interrupted, start the query once with ``onUncertainReplay=write``.
+    """
 
     @classmethod
     def of(cls, subject: object, found: str) -> UncertainReplayError:
@@ -83,7 +95,12 @@ class UncertainReplayError(ExactlyOnceError):
 
 
 class CommitFailedError(ExactlyOnceError):
-    """Some tasks may not be committed; a replay of the write completes it without duplicates."""
+    """Some tasks may not be committed; a replay of the write completes it without duplicates.
+
+    A transaction was older than ``kafka.transaction.timeout.ms``, a speculative copy fenced the task, or the
+    query ran twice. Restart the query, or repeat the ``writeId``. Raise the timeout (brokers accept up to
+    their ``transaction.max.timeout.ms``, 15 minutes by default), or make batches smaller.
+    """
 
     @classmethod
     def of(

@@ -35,9 +35,9 @@ _FORMAT_OF_LOWER = {option.lower(): role for role, option in FORMAT_OPTIONS.item
 _CHOICE = choice("avro", "json", "protobuf")
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 #: How long the latest version of a subject is used. A driver may write for weeks.
-_LATEST_TTL_S = 60
+LATEST_TTL_S = 60
 #: Settings that cannot be options, or that only Java's client has, and what to do instead.
-_REFUSED_SETTINGS = {
+REFUSED_SETTINGS = {
     "bearer.auth.custom.provider.function": "options are texts, not functions",
     "bearer.auth.custom.provider.config": "options are texts, not functions",
     "basic.auth.credentials.source": f"leave it out; '{REGISTRY_PREFIX}basic.auth.user.info' is enough",
@@ -66,35 +66,56 @@ class FormatOptions(NamedTuple):
         role: ``"value"`` or ``"key"``.
         kind: ``"avro"``, ``"json"`` or ``"protobuf"``.
         registry: settings of the schema registry's client; empty: there is none.
-        column: the column that is the value itself; empty: a record of all columns.
-        schema: as JSON, or ``"latest"``; empty: derived from the columns.
-        record_name: of a derived schema: the record in Avro, the title in JSON; empty: the default.
-        nulls, nan, decimals: how JSON has them; see ``kproducer.columnar.Json``.
-        message, descriptor_file: of Protobuf.
-        subject_name_strategy, auto_register_schemas, normalize_schemas, use_latest_version, use_schema_id,
-            schema_id_serializer: for the registry, as Confluent's serializers have them.
     """
 
     role: str
     kind: str
     registry: tuple[tuple[str, Any], ...]
-    column: str = text()
-    schema: str = document()
-    record_name: str = text()
-    nulls: str = choice("omit", "write")
-    nan: str = choice("error", "null")
-    decimals: str = choice("number", "string")
-    message: str = text()
-    descriptor_file: str = path()
-    subject_name_strategy: str | None = special(
-        "text", _parse_class_or_choice, None, choices=("TOPIC", "RECORD", "TOPIC_RECORD", "ASSOCIATED")
+    column: str = text(
+        about="The column that is the whole value. Default: a record of all columns; for `key.column`, `key`."
     )
-    auto_register_schemas: bool = boolean(True)
-    normalize_schemas: bool = boolean(False)
-    use_latest_version: bool = boolean(False)
-    use_schema_id: int | None = integer(None, minimum=1)
+    schema: str = document(
+        about="Avro, JSON: the schema as JSON, or `latest`. Default: derived from columns."
+    )
+    record_name: str = text(
+        about="Avro: the record of a derived schema, with its namespace; by default `topLevelRecord`, or the "
+        "name of the one column. JSON: the schema's title; by default none."
+    )
+    nulls: str = choice(
+        "omit", "write", about="JSON: fields that are null are left out, as by `to_json`, or written."
+    )
+    nan: str = choice(
+        "error", "null", about="JSON: NaN and infinities do not fit. `null`: they are written as null."
+    )
+    decimals: str = choice("number", "string", about="JSON: how decimals are written.")
+    message: str = text(
+        about="Protobuf: full name of the message, such as `shop.Order`. Required with a file; by default "
+        "the only message of the registered schema."
+    )
+    descriptor_file: str = path(
+        about="Protobuf: a file on the driver that `protoc --include_imports --descriptor_set_out=FILE` "
+        "wrote, as for `to_protobuf`. Default: the message of the registry's latest version."
+    )
+    subject_name_strategy: str | None = special(
+        "text",
+        _parse_class_or_choice,
+        None,
+        choices=("TOPIC", "RECORD", "TOPIC_RECORD", "ASSOCIATED"),
+        about="Under which [subject](../guides/schema-registry.md#subjects) the schema is registered; "
+        "the name of Confluent's class works as well.",
+    )
+    auto_register_schemas: bool = boolean(True, about="`false`: the schema must be registered already.")
+    normalize_schemas: bool = boolean(
+        False, about="The registry brings the schema into a standard form first."
+    )
+    use_latest_version: bool = boolean(False, about="As `value.schema=latest`.")
+    use_schema_id: int | None = integer(None, minimum=1, about="The id of the schema to use.")
     schema_id_serializer: str = special(
-        "text", _parse_class_or_choice, "prefix", choices=("prefix", "header")
+        "text",
+        _parse_class_or_choice,
+        "prefix",
+        choices=("prefix", "header"),
+        about="`header`: the schema's GUID goes into a header, and nothing is in front of the value.",
     )
 
     def __repr__(self) -> str:
@@ -130,8 +151,8 @@ class FormatOptions(NamedTuple):
 
 
 #: Declarations of the attributes that have an option of their own.
-_SETTINGS: dict[str, Setting] = FormatOptions._field_defaults
-_ATTRIBUTES = {name.replace("_", "."): name for name in _SETTINGS}
+OPTIONS: dict[str, Setting] = FormatOptions._field_defaults
+_ATTRIBUTES = {name.replace("_", "."): name for name in OPTIONS}
 #: The formats that an option is for, if it is not for all of them.
 _ONLY_FOR = {
     "schema": ("avro", "json"),
@@ -142,7 +163,7 @@ _ONLY_FOR = {
     "message": ("protobuf",),
     "descriptor_file": ("protobuf",),
 }
-_FOR_REGISTRY = tuple(_SETTINGS)[-6:]
+_FOR_REGISTRY = tuple(OPTIONS)[-6:]
 #: The names of the options for a registry, without the role.
 CONF_NAMES = tuple(name.replace("_", ".") for name in _FOR_REGISTRY)
 
@@ -183,7 +204,7 @@ def parse_formats(options: Mapping[str, str], mistakes: list[str]) -> tuple[Form
         except ConfigError as error:
             mistakes.append(str(error))
             continue
-        unset = {name: setting.default for name, setting in _SETTINGS.items() if name not in fields}
+        unset = {name: setting.default for name, setting in OPTIONS.items() if name not in fields}
         parsed = FormatOptions(role, kind, registry, **fields, **unset)
         mistakes += _contradictions(parsed, fields)
         formats.append(parsed)
@@ -208,7 +229,7 @@ def _parse_fields(role: str, given: Mapping[str, str], mistakes: list[str]) -> d
         if field is None:
             mistakes.append(_unknown(name, (f"{role}.{each}" for each in _ATTRIBUTES)))
             continue
-        setting, shown_name = _SETTINGS[field], f"option '{name}'"
+        setting, shown_name = OPTIONS[field], f"option '{name}'"
         try:
             fields[field] = setting.parse(setting, shown_name, from_text(setting, shown_name, value))
         except ConfigError as error:
@@ -258,8 +279,8 @@ def _parse_registry(given: Mapping[str, str], mistakes: list[str]) -> tuple[tupl
     conf: dict[str, Any] = {}
     for name, value in given.items():
         option = f"{REGISTRY_PREFIX}{name}"
-        if name in _REFUSED_SETTINGS:
-            mistakes.append(f"option '{option}' cannot be set: {_REFUSED_SETTINGS[name]}")
+        if name in REFUSED_SETTINGS:
+            mistakes.append(f"option '{option}' cannot be set: {REFUSED_SETTINGS[name]}")
         elif name not in SETTING_NAMES:
             mistakes.append(_unknown(option, (f"{REGISTRY_PREFIX}{each}" for each in SETTING_NAMES)))
         elif name in NUMBER_SETTINGS:
@@ -275,7 +296,7 @@ def _parse_registry(given: Mapping[str, str], mistakes: list[str]) -> tuple[tupl
         mistakes.append(
             f"option '{REGISTRY_PREFIX}url' is missing: the other options of the registry need it"
         )
-    conf.setdefault("cache.latest.ttl.sec", _LATEST_TTL_S)
+    conf.setdefault("cache.latest.ttl.sec", LATEST_TTL_S)
     return tuple(sorted(conf.items()))
 
 

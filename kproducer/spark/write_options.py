@@ -65,7 +65,7 @@ _JVM_ONLY = re.compile(
 )
 
 #: kafka.* settings that Spark's sink refuses as well, or that need Java classes, and what to do instead.
-_REFUSED_SETTINGS = {
+REFUSED_SETTINGS = {
     "key.serializer": "Java classes cannot run here; set the option 'keyFormat' for Avro and others, "
     "or cast the column 'key' to STRING or BINARY",
     "value.serializer": "Java classes cannot run here; set the option 'valueFormat' for Avro and others, "
@@ -112,41 +112,71 @@ class WriteOptions(NamedTuple):
     """The options of one write, checked. Immutable and picklable; ``repr`` shows no values of ``kafka.*``.
 
     The option for ``marker_topic`` is ``markerTopic``, and so on. ``write_id`` and the attributes after it
-    are for exactly-once writes only.
+    are for exactly-once writes only. ``None``: not set.
 
     Attributes:
         producer_settings: dotted name and text of every producer setting, defaults of the sink included.
-        topic: the topic of all rows; ``None``: the column has it.
-        include_headers: has no effect: as in Spark's sink, headers are written if the column exists.
-        extra_columns: ``"ignore"`` (as Spark's sink does) or ``"fail"``.
-        producer_idle_timeout_ms: how long a producer without a task stays connected.
-        check_timeout_ms: how long the driver waits for brokers and topics before tasks start; 0: no check.
-        summary: ``"log"``: to Spark's collected logs; ``"job"``: also a printed line per job; ``"task"``:
-            and per task; ``"off"``: no summary.
-        delivery: ``"at-least-once"`` or ``"exactly-once"``.
-        write_id, write_version: identify a batch when it is repeated; ``None``: not set.
-        marker_topic: committed offsets for its partition 0 record what was written; ``None``: no record.
-        transactional_id_prefix: of transactional ids and groups.
-        on_uncertain_replay: ``"fail"`` or ``"write"``.
     """
 
     producer_settings: tuple[tuple[str, str], ...]
-    topic: str | None = special("text", _parse_topic, None)
-    include_headers: bool = boolean(True)
-    extra_columns: str = choice("ignore", "fail")
-    producer_idle_timeout_ms: int = milliseconds(60_000, maximum=_LONGEST_MS)
-    check_timeout_ms: int = milliseconds(10_000, maximum=_LONGEST_MS)
-    summary: str = choice("log", "job", "task", "off")
-    delivery: str = choice("at-least-once", "exactly-once")
-    write_id: str | None = special("text", _parse_name, None)
+    topic: str | None = special(
+        "text",
+        _parse_topic,
+        None,
+        about="The topic of every row; overrides the column. Required by `schema.registry.url`.",
+    )
+    include_headers: bool = boolean(
+        True, about="No effect: as in Spark's sink, a column `headers` is always written."
+    )
+    extra_columns: str = choice("ignore", "fail", about="`fail`: a column that is not written is an error.")
+    producer_idle_timeout_ms: int = milliseconds(
+        60_000,
+        maximum=_LONGEST_MS,
+        about="How long a worker keeps an unused producer. 0: closed after each task.",
+    )
+    check_timeout_ms: int = milliseconds(
+        10_000,
+        maximum=_LONGEST_MS,
+        about="How long brokers may take to respond to the driver's check and to create topics. Raise it for "
+        "queries that should survive longer outages. 0: no check, for drivers that cannot reach the brokers.",
+    )
+    summary: str = choice(
+        "log",
+        "job",
+        "task",
+        "off",
+        about="Where to report how much was written. `log`: to the logs that Spark collects, if enabled. "
+        "`job`: also one line per job or micro-batch on standard error. `task`: also one line per task.",
+    )
+    delivery: str = choice(
+        "at-least-once", "exactly-once", about="The guarantee. The following options require `exactly-once`."
+    )
+    write_id: str | None = special(
+        "text", _parse_name, None, about="Batch: the name by which a repetition is recognised."
+    )
     # A version is stored as an offset.
-    write_version: int | None = integer(None, maximum=INT64_MAX)
-    marker_topic: str | None = special("text", _parse_topic, None)
-    transactional_id_prefix: str = special("text", _parse_name, "kproducer-spark")
-    on_uncertain_replay: str = choice("fail", "write")
+    write_version: int | None = integer(
+        None,
+        maximum=INT64_MAX,
+        about="Batch: the version of the `writeId`; must not decrease. Default: in `foreachBatch` the "
+        "micro-batch's id, otherwise 0.",
+    )
+    marker_topic: str | None = special(
+        "text",
+        _parse_topic,
+        None,
+        about="An existing, readable topic: committed offsets of its partition 0 record what was written. It "
+        "gets no records. Default: the option `topic`.",
+    )
+    transactional_id_prefix: str = special(
+        "text", _parse_name, "kproducer-spark", about="Prefix of transactional ids and groups, for ACLs."
+    )
+    on_uncertain_replay: str = choice(
+        "fail", "write", about="Streams: `write` continues if it is unknown what is committed."
+    )
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, name)!r}" for name in _SETTINGS)
+        shown = (f"{name}={getattr(self, name)!r}" for name in OPTIONS)
         return f"WriteOptions({', '.join(shown)})"
 
     @property
@@ -184,7 +214,7 @@ class WriteOptions(NamedTuple):
                 given_settings[lower.removeprefix(KAFKA_PREFIX)] = value
             elif field := _FIELDS.get(lower):
                 try:
-                    fields[field] = _parse(_SETTINGS[field], _documented(field), value)
+                    fields[field] = _parse(OPTIONS[field], option_name(field), value)
                 except ConfigError as error:
                     mistakes.append(str(error))
             elif lower in _SOURCE_OPTIONS:
@@ -209,7 +239,7 @@ class WriteOptions(NamedTuple):
         settings = _parse_settings(given_settings, mistakes, defaults)
         if mistakes:
             raise SparkOptionError("; ".join(mistakes))
-        unset = {field: setting.default for field, setting in _SETTINGS.items() if field not in fields}
+        unset = {field: setting.default for field, setting in OPTIONS.items() if field not in fields}
         return cls(tuple(sorted(settings.items())), **fields, **unset)
 
     def producer_config(self) -> ProducerConfig:
@@ -217,17 +247,17 @@ class WriteOptions(NamedTuple):
         return ProducerConfig.from_dotted(dict(self.producer_settings))
 
 
-def _documented(attribute: str) -> str:
-    """The name of the option for an attribute of ``WriteOptions``."""
+def option_name(attribute: str) -> str:
+    """The option for an attribute of ``WriteOptions``."""
     first, *others = attribute.split("_")
     return first + "".join(map(str.capitalize, others))
 
 
 #: Of the attributes that have an option of their own. ``parse`` replaces these declarations by values.
-_SETTINGS: dict[str, Setting] = WriteOptions._field_defaults
+OPTIONS: dict[str, Setting] = WriteOptions._field_defaults
 #: The attributes by the lower-case names of their options.
-_FIELDS = {_documented(name).lower(): name for name in _SETTINGS}
-_EXACTLY_ONCE_FIELDS = [*_SETTINGS][-5:]
+_FIELDS = {option_name(name).lower(): name for name in OPTIONS}
+_EXACTLY_ONCE_FIELDS = [*OPTIONS][-5:]
 
 
 def _contradictions(fields: Mapping[str, Any], is_stream: bool) -> list[str]:
@@ -239,14 +269,14 @@ def _contradictions(fields: Mapping[str, Any], is_stream: bool) -> list[str]:
     """
     if fields.get("delivery") != "exactly-once":
         return [
-            f"option '{_documented(name)}' requires the option delivery=exactly-once"
+            f"option '{option_name(name)}' requires the option delivery=exactly-once"
             for name in _EXACTLY_ONCE_FIELDS
             if name in fields
         ]
     mistakes = []
     if is_stream:
         mistakes += [
-            f"option '{_documented(name)}' is for batch writes: a streaming query is identified by its "
+            f"option '{option_name(name)}' is for batch writes: a streaming query is identified by its "
             "checkpoint"
             for name in ("write_id", "write_version")
             if name in fields
@@ -295,8 +325,8 @@ def _parse_settings(
 
 
 def _setting_mistake(name: str, value: str) -> str | None:
-    if name in _REFUSED_SETTINGS:
-        return f"option 'kafka.{name}' cannot be set: {_REFUSED_SETTINGS[name]}"
+    if name in REFUSED_SETTINGS:
+        return f"option 'kafka.{name}' cannot be set: {REFUSED_SETTINGS[name]}"
     attribute = ATTRIBUTE_OF_DOTTED.get(name)
     if attribute is None:
         return f"unknown option 'kafka.{name}': {instead_of(name, OPTION_OF_SETTING)}"
@@ -326,7 +356,7 @@ def _parse(setting: Setting, option: str, value: str) -> Any:
 def _unknown_option(name: str) -> str:
     import difflib  # only loaded for an error
 
-    known = {lower: _documented(field) for lower, field in _FIELDS.items()}
+    known = {lower: option_name(field) for lower, field in _FIELDS.items()}
     known |= {option.lower(): option for option in FORMAT_OPTIONS.values()}
     options = ", ".join(known.values())
     known |= {dotted: f"kafka.{dotted}" for dotted in ATTRIBUTE_OF_DOTTED}
