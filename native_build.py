@@ -2,19 +2,32 @@
 
 Cython compiles the former, mypyc the latter, which are typed Python, as they are. Each becomes a module
 beside its source. setuptools calls ``NativeBuild`` (``pyproject.toml``, ``setup.py``); ``python
-native_build.py`` builds in place, as ``make native`` does. If a module cannot be compiled (no compiler, no
-headers), the installation continues without it and uses Python code instead; with
-``KPRODUCER_REQUIRE_NATIVE=1`` that is an error. ``KPRODUCER_NATIVE=0`` compiles nothing,
-``KPRODUCER_NATIVE=cython`` only the ``.pyx`` files, in a third of the time.
+native_build.py`` builds in place, as ``make native`` does. If a module cannot be compiled, the installation
+continues without it and uses Python code instead; with ``KPRODUCER_REQUIRE_NATIVE=1`` that is an error.
+``native_build.py`` requires all modules, and exits with ``NO_COMPILER`` if there is no C compiler or Python
+has no headers. ``KPRODUCER_NATIVE=0`` compiles nothing, ``KPRODUCER_NATIVE=cython`` only the ``.pyx`` files.
+
+pip builds in new temporary folders each time. So what was translated and compiled is kept in
+``build/native``, with a hash of everything that it depends on in its name. It gets that name when it is
+complete: what an interrupted build leaves is not used.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import importlib.metadata
+import json
 import os
 import platform
+import shutil
+import subprocess
 import sys
 import sysconfig
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -24,6 +37,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import ExecError
 
 ROOT = Path(__file__).resolve().parent
+#: Exit status of ``native_build.py`` if nothing can be compiled on this machine.
+NO_COMPILER = 77
 #: The folders with sources, and the folder at which their dotted names start.
 _SOURCES = {"kproducer": Path("."), "generated": Path("generated")}
 #: Python modules on the way of a batch: when batches are small, their steps take most of the
@@ -67,6 +82,9 @@ _SMALL_LINK = ["-Wl,--gc-sections", "-Wl,--strip-all", "-Wl,--hash-style=gnu", "
 #: Where a wheel is built, only the requirements of the build are installed, not all that these modules
 #: import; and errors in other modules are for `make types`.
 MYPY_FLAGS = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
+_REMEDY = "A C compiler and Python's headers are needed (Debian: apt-get install gcc python3-dev)"
+#: What was translated and compiled before, by Python version.
+_KEPT = Path("build", "native", str(sys.implementation.cache_tag))
 
 
 class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
@@ -74,7 +92,6 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
 
     def initialize_options(self) -> None:
         super().initialize_options()
-        self.cython_c_in_temp = True
         self._broken: list[str] = []
 
     def finalize_options(self) -> None:
@@ -84,77 +101,134 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         super().finalize_options()
         self.extensions = found
         self.parallel = self.parallel or os.cpu_count()
-
-    def build_extensions(self) -> None:
-        """Compile in parallel; the modules that need the shared one when it is known whether that works."""
-        extensions = self.extensions
-        for is_last in (False, True):
-            self.extensions = [each for each in extensions if (each.name in _PYTHON_MODULES) == is_last]
-            super().build_extensions()
-        self.extensions = extensions
-
-    def build_extension(self, ext: setuptools.Extension) -> None:
-        """Compile one module; on failure, remember it and continue with the next one."""
-        try:
-            if ext.name in _PYTHON_MODULES and _SHARED in self._broken:
-                raise ExecError(f"{_SHARED} could not be compiled")
-            compiled = Path(self.get_ext_fullpath(ext.name))
-            before = compiled.stat() if compiled.exists() else None
-            super().build_extension(ext)
-            if compiled.stat() != before and ext.name not in _PYTHON_MODULES:
-                print(f"compiled {ext.name}", flush=True)
-        except Exception as error:  # any error of Cython or the compiler
-            self._broken.append(ext.name)
-            self.warn(f"{ext.name} is left out, Python code is used instead: {error}")
+        self.force = True  # files of an earlier build are compared by content, not by time
 
     def run(self) -> None:
         """Compile all modules.
 
         Raises:
             ExecError: a module could not be compiled, and KPRODUCER_REQUIRE_NATIVE=1 requires all of them.
+            SystemExit: as before, because there is no compiler.
         """
-        # Here and not in finalize_options, which also runs for commands that only write metadata.
+        self._is_small = sys.platform == "linux" and not self.inplace and not _debugging_is_requested()
+        with _one_build() as scratch:
+            self.build_temp = str(scratch)
+            if self.inplace:
+                self.build_lib = str(scratch / "lib")
+            super().run()
+            if self.inplace and self.extensions and os.environ.get("KPRODUCER_NATIVE") != "cython":
+                self._remove_others()
+        if self._broken and _is_required():
+            raise ExecError(f"not compiled: {', '.join(self._broken)}")
+
+    def build_extensions(self) -> None:
+        """Translate to C and compile, in parallel, what has changed."""
+        compiler = getattr(self.compiler, "compiler_so", [])
+        if problem := _problem_of(compiler, self.compiler.include_dirs):
+            print(f"The native core is not compiled, Python code is used instead: {problem}", file=sys.stderr)
+            if _is_required():
+                sys.exit(NO_COMPILER)
+            self.extensions = []
+            return
+        self._compiler_version = _output_of([*compiler, "--version"])
+        self._translate(Path(self.build_temp))
+        for extension in self.extensions:
+            self._set_options(extension)
+        # The modules that need the shared one when it is known whether that works.
+        shims = [each for each in self.extensions if each.name in _PYTHON_MODULES]
+        self._build_in_parallel([each for each in self.extensions if each not in shims])
+        if _SHARED in self._broken:
+            self._broken += [each.name for each in shims]
+        else:
+            self._build_in_parallel(shims)
+
+    def build_extension(self, ext: setuptools.Extension) -> None:
+        """Compile one module, or take it from an earlier build; if it fails, remember that."""
+        compiled = Path(self.get_ext_fullpath(ext.name))
+        kept = _KEPT / f"{ext.name}.{self._key_of(ext)}.{'small' if self._is_small else 'so'}"
+        try:
+            if not kept.exists():
+                super().build_extension(ext)
+                _keep(compiled, kept)
+                if ext.name not in _PYTHON_MODULES:
+                    print(f"compiled {ext.name}", flush=True)
+            else:
+                compiled.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(kept, compiled)
+        except Exception as error:  # any error of the compiler
+            self._leave_out(ext.name, error)
+
+    def copy_file(self, source: Any, target: Any, *arguments: Any, **options: Any) -> Any:
+        """Replace the file beside the source at once: processes may have loaded the old one."""
+        part = f"{target}.part"
+        result = super().copy_file(source, part, *arguments, **options)
+        os.utime(part)  # newer than the source, see stale_modules
+        os.replace(part, target)
+        return target, result[1]
+
+    def _remove_others(self) -> None:
+        """Remove compiled modules that are not of this build: their sources would not be used."""
+        names = {each.name for each in self.extensions}.difference(self._broken)
+        built = set(map(self.get_ext_filename, names))
+        for folder, start in _SOURCES.items():
+            for compiled in Path(folder).rglob(f"*{EXTENSION_SUFFIXES[0]}"):
+                if str(compiled.relative_to(start)) not in built:
+                    compiled.unlink()
+
+    def _build_in_parallel(self, extensions: list[setuptools.Extension]) -> None:
+        pool = ThreadPoolExecutor(self.parallel or 1)
+        try:
+            for done in [pool.submit(self.build_extension, each) for each in extensions]:
+                done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _leave_out(self, name: str, error: BaseException) -> None:
+        self._broken.append(name)
+        self.warn(f"{name} is left out, Python code is used instead: {error}")
+
+    def _set_options(self, extension: setuptools.Extension) -> None:
+        if os.name == "posix":
+            # Only the function that Python looks for is exported: calls within a module are direct.
+            extension.extra_compile_args = [*(extension.extra_compile_args or []), "-fvisibility=hidden"]
+        if self._is_small:
+            extension.extra_compile_args += _SMALL
+            if extension.name == _SHARED:
+                extension.extra_compile_args.append(_SMALL_CALLS)
+            extension.extra_link_args = [*(extension.extra_link_args or []), *_SMALL_LINK]
+
+    def _key_of(self, ext: setuptools.Extension) -> str:
+        """A hash of all that decides what the compiled module contains."""
+        options = [ext.extra_compile_args, ext.extra_link_args, self.get_ext_filename(ext.name)]
+        commands = [self.compiler.compiler_so, self.compiler.linker_so, self._compiler_version]
+        return _hash([sys.version, options, commands], [*ext.sources, *ext.depends])
+
+    def _translate(self, scratch: Path) -> None:
+        """Set the sources of all modules to files of C; leave out those that cannot be translated."""
         if any(extension.name == _SHARED for extension in self.extensions):
             translated = {extension.name: extension for extension in _mypyc_extensions()}
             for extension in self.extensions:
                 vars(extension).update(vars(translated.get(extension.name, extension)))
-            self.extensions = [extension for extension in self.extensions if extension.sources]
-        self._translate()
-        is_small = sys.platform == "linux" and not self.inplace and not _debugging_is_requested()
+        changed = []
         for extension in self.extensions:
-            if os.name == "posix":
-                # Only the function that Python looks for is exported: calls within a module are direct.
-                extension.extra_compile_args = [*(extension.extra_compile_args or []), "-fvisibility=hidden"]
-            if is_small:
-                extension.extra_compile_args += _SMALL
-                if extension.name == _SHARED:
-                    extension.extra_compile_args.append(_SMALL_CALLS)
-                extension.extra_link_args = [*(extension.extra_link_args or []), *_SMALL_LINK]
-        super().run()
-        if self._broken and os.environ.get("KPRODUCER_REQUIRE_NATIVE") == "1":
-            raise ExecError(f"not compiled: {', '.join(self._broken)}")
-
-    def _translate(self) -> None:
-        """Run Cython, which is not thread-safe, in parallel processes; the threads find its results."""
-        sources = [each for each in self.extensions if each.sources[0].endswith(".pyx")]
-        if not sources:
-            return
-        for source in sources:
-            source.cython_directives = _DIRECTIVES  # for build_extension, if this fails
-        processes = (os.cpu_count() or 1) if sys.platform == "linux" else 0
-        try:
-            from Cython.Build import cythonize
-
-            cythonize(
-                sources,
-                nthreads=processes,
-                build_dir=self.build_temp,
-                compiler_directives=_DIRECTIVES,
-                quiet=True,
-                force=self.force,
-            )
-        except Exception:  # repeated and reported by build_extension
-            self.parallel = None
+            if extension.sources and extension.sources[0].endswith(".pyx"):
+                key = _hash([_DIRECTIVES, _version_of("Cython")], [*extension.sources, *extension.depends])
+                kept = _KEPT / f"{extension.name}.{key}.c"
+                if not kept.exists():
+                    changed.append((setuptools.Extension(extension.name, extension.sources), kept))
+                extension.sources = [str(kept)]
+        with suppress(Exception):  # which one failed is found out below
+            _cythonize([extension for extension, _ in changed], scratch, self.parallel or 1)
+        for extension, kept in changed:
+            translated_to = (scratch / extension.sources[0]).with_suffix(".c")
+            try:
+                if not translated_to.exists():
+                    _cythonize([extension], scratch)
+                _keep(translated_to, kept)
+            except Exception as error:  # any error of Cython
+                self._leave_out(extension.name, error)
+        self._broken += [each.name for each in self.extensions if not each.sources]  # mypyc has failed
+        self.extensions = [each for each in self.extensions if each.name not in self._broken]
 
 
 def _extensions() -> list[setuptools.Extension]:
@@ -177,33 +251,49 @@ def _extensions() -> list[setuptools.Extension]:
 def _mypyc_extensions() -> list[setuptools.Extension]:
     """Run mypyc: the shared module, and one for each source. None if it fails and is not required."""
     sources = [str(source) for source in _PYTHON_MODULES.values() if source.exists()]
-    os.environ["MYPYPATH"] = "generated"
+    # The types in all modules that they import decide what they are translated to.
+    imported = [str(path) for folder in _SOURCES for path in Path(folder).rglob("*.py*")]
+    key = _hash([sources, MYPY_FLAGS, *map(_version_of, ("mypy", "attrs")), sys.version], imported)
+    folder, kept = _KEPT / "mypyc", _KEPT / f"mypyc.{key}.json"
     try:
+        import mypyc
         from mypyc.build import mypycify
 
-        extensions = mypycify(
-            [*MYPY_FLAGS, *sources],
-            opt_level="2",
-            debug_level="0",
-            group_name=_GROUP,
-            target_dir="build/mypyc",
-        )
+        if not kept.exists():
+            for other in _KEPT.glob("mypyc.*.json"):
+                other.unlink()  # its files are overwritten now
+            os.environ["MYPYPATH"] = "generated"
+            found = mypycify(
+                [*MYPY_FLAGS, *sources],
+                opt_level="2",
+                debug_level="0",
+                group_name=_GROUP,
+                target_dir=str(folder),
+            )
+            names = ("name", "sources", "depends", "extra_compile_args")
+            listing = folder / "extensions.json"
+            listing.write_text(json.dumps([{name: getattr(each, name) for name in names} for each in found]))
+            _keep(listing, kept)
+        # Not kept: pip installs mypyc in another folder each time.
+        include_dirs = [str(Path(mypyc.__file__).with_name("lib-rt")), str(folder)]
     except (Exception, SystemExit) as error:  # mypyc exits after errors
-        if os.environ.get("KPRODUCER_REQUIRE_NATIVE") == "1":
+        if _is_required():
             raise ExecError(f"mypyc failed: {error}") from error
         print(f"warning: mypyc failed, so no Python module is compiled: {error}", file=sys.stderr)
         return []
-    for extension in extensions:
-        extension.optional = True
-    return list(extensions)
+    listed = json.loads(kept.read_text())
+    return [setuptools.Extension(**each, include_dirs=include_dirs, optional=True) for each in listed]
 
 
 def _cython_extensions() -> list[setuptools.Extension]:
+    declarations = [
+        str(path) for folder in _SOURCES for kind in ("pxd", "h") for path in Path(folder).rglob(f"*.{kind}")
+    ]
     return [
         setuptools.Extension(
             name,
             [str(source)],
-            depends=sorted(map(str, [*source.parent.glob("*.pxd"), *source.parent.glob("*.h")])),
+            depends=declarations,
             include_dirs=[str(source.parent)],
             # No processor-specific options: a wheel runs on other machines than the one that built it.
             extra_compile_args=[] if os.name == "nt" or "-O" in os.environ.get("CFLAGS", "") else ["-O3"],
@@ -212,6 +302,99 @@ def _cython_extensions() -> list[setuptools.Extension]:
         for name, source in native_sources(Path()).items()
         if source.suffix == ".pyx"
     ]
+
+
+def _cythonize(extensions: list[setuptools.Extension], folder: Path, processes: int = 0) -> None:
+    """Run Cython, which is not thread-safe, in this or in several processes; its files are in the folder."""
+    if extensions:
+        from Cython.Build import cythonize
+
+        cythonize(
+            extensions,
+            nthreads=processes if sys.platform == "linux" else 0,
+            build_dir=str(folder),
+            compiler_directives=_DIRECTIVES,
+            quiet=True,
+            force=True,
+        )
+
+
+# -- results of earlier builds ---------------------------------------------------------------------------
+
+
+@contextmanager
+def _one_build() -> Iterator[Path]:
+    """Wait for other builds of this checkout, which use the same files; give this one a folder of its own."""
+    _KEPT.mkdir(parents=True, exist_ok=True)
+    with open("build/.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting for another build in this folder", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for scratch in _KEPT.glob("tmp*"):
+            shutil.rmtree(scratch, ignore_errors=True)  # of a build that was killed
+        with tempfile.TemporaryDirectory(prefix="tmp", dir=_KEPT) as name:
+            yield Path(name)
+
+
+def _hash(values: Any, files: Iterable[str]) -> str:
+    """A hash of the values, and of the names and contents of the files."""
+    found = hashlib.sha256(repr(values).encode())
+    for file in sorted(files):
+        found.update(file.encode() + hashlib.sha256(Path(file).read_bytes()).digest())
+    return found.hexdigest()[:20]
+
+
+def _keep(file: Path, kept: Path) -> None:
+    """Copy a complete file to ``NAME.HASH.SUFFIX``, and remove what was kept for the same name before."""
+    name, _, suffix = kept.name.rsplit(".", 2)
+    part = kept.with_suffix(".part")
+    shutil.copy(file, part)
+    for older in kept.parent.glob(f"{name}.*.{suffix}"):
+        older.unlink()
+    os.replace(part, kept)
+
+
+def _version_of(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+# -- the machine -----------------------------------------------------------------------------------------
+
+
+def _problem_of(compiler: list[str], include_dirs: list[str]) -> str | None:
+    """Why nothing can be compiled; ``None``: a file that includes Python's headers can be.
+
+    Raises:
+        ExecError: a signal ended the compiler.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.c")
+        source.write_text("#include <Python.h>\n")
+        options = [f"-I{each}" for each in include_dirs]
+        try:
+            command = [*compiler, *options, "-c", str(source), "-o", f"{source}.o"]
+            probe = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            return f"there is no C compiler ({error}). {_REMEDY}"
+    if probe.returncode < 0:
+        raise ExecError(f"signal {-probe.returncode} ended {compiler[0]}")
+    if probe.returncode == 0:
+        return None
+    reason = probe.stderr.strip().partition("\n")[0] or f"exit status {probe.returncode}"
+    return f"{compiler[0]} cannot compile a file that includes Python.h ({reason}). {_REMEDY}"
+
+
+def _output_of(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def _is_required() -> bool:
+    return os.environ.get("KPRODUCER_REQUIRE_NATIVE") == "1"
 
 
 def _debugging_is_requested() -> bool:
@@ -244,21 +427,11 @@ def stale_modules(root: Path = ROOT) -> list[str]:
     return stale
 
 
-def main(arguments: list[str]) -> Any:
-    """Build in place; one build at a time, because concurrent builds would write the same files."""
+def main(arguments: list[str]) -> None:
+    """Build in place."""
     os.chdir(ROOT)
     os.environ["KPRODUCER_REQUIRE_NATIVE"] = "1"
-    Path("build").mkdir(exist_ok=True)
-    with open("build/.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for compiled in Path("kproducer").rglob(f"*{EXTENSION_SUFFIXES[0]}"):
-            source = compiled.with_name(compiled.name.removesuffix(EXTENSION_SUFFIXES[0]) + ".py")
-            is_left_out = (
-                source not in _PYTHON_MODULES.values() or os.environ.get("KPRODUCER_NATIVE") == "cython"
-            )
-            if source.exists() and is_left_out:
-                compiled.unlink()  # of an earlier build: the shared module does not have its code, or is old
-        return setuptools.setup(script_args=["--quiet", "build_ext", "--inplace", *arguments])
+    setuptools.setup(script_args=["--quiet", "build_ext", "--inplace", *arguments])
 
 
 if __name__ == "__main__":
