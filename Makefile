@@ -140,7 +140,7 @@ DEMO_NEEDS := setuptools Cython confluent-kafka fastavro httpcore pyarrow rich $
 	KPRODUCER_NATIVE=0 PYTHONWARNINGS=ignore $(DEMO_PY) -m pip install --disable-pip-version-check --no-build-isolation -c constraints.txt -e .
 	@touch $@
 
-demo: $(DEMO_STAMP) ## send a million events to an embedded broker and read them back (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=; SPARK=1: a Spark job, too)
+demo: $(DEMO_STAMP) ## send a million events to an embedded broker with kproducer and confluent-kafka, and check each (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=; SPARK=1: a Spark job, too)
 	@$(DEMO_PY) $(COMPILE)
 	@$(DEMO_PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) \
 		$(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) $(if $(SPARK),--spark) $(DEMO_ARGS)
