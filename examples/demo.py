@@ -52,7 +52,7 @@ MOCK_PARTITIONS = 32
 KAFKA_PARTITIONS = 6
 #: Of the phase that measures latency: moderate, so that no record waits for others.
 RATE, RATE_SECONDS = 5_000, 2
-PROGRESS = (TextColumn("{task.description:26}"), BarColumn(12), TextColumn("verified"), MofNCompleteColumn())
+PROGRESS = (TextColumn("{task.description:26}"), BarColumn(8), TextColumn("verified"), MofNCompleteColumn())
 
 
 class Target(NamedTuple):
@@ -163,12 +163,9 @@ def run(target: Target, topic: str, source: Source, compression: str, console: C
         report_latency(console, [(client.name, client.latencies(sample, RATE)) for client in clients[1:]])
         versions = producer.health().negotiated_versions
     code = build_info()
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_row("code", f"{code.kernel} kernel, {code.client} client")
-    table.add_row("versions", versions_in_use(versions))
-    console.print()
-    console.print(table)
+    console.print(
+        f"\n[dim]{code.kernel} kernel, {code.client} client, {versions_in_use(versions, 'PRODUCE')}[/]"
+    )
     return report_verified(console, journeys, source.count)
 
 
@@ -202,8 +199,8 @@ def advance(progress: Progress, task: TaskID, step: int) -> None:
 def report_speed(console: Console, journeys: Sequence[Journey], compression: str) -> None:
     """Print records per second and CPU."""
     console.print(
-        "\n[bold]Full speed[/]: nothing but sending. A result per record, acks=all,\n"
-        f"linger 5 ms, compression {compression}. CPU: all threads of the process."
+        "\n[bold]Full speed[/]: nothing but sending. A result per record,\n"
+        f"acks=all, linger 5 ms, compression {compression}. CPU of the process."
     )
     table = figures("records/s", "CPU per record")
     for journey in journeys:
@@ -253,13 +250,10 @@ def report_verified(console: Console, journeys: Sequence[Journey], count: int) -
     return holds
 
 
-def versions_in_use(negotiated: Mapping[int, Mapping[str, int]]) -> str:
-    """The versions in use of each API, over all nodes."""
-    spoken: dict[str, set[int]] = {}
-    for versions in negotiated.values():
-        for name, version in versions.items():
-            spoken.setdefault(name.title().replace("_", ""), set()).add(version)
-    return "  ".join(f"{name} v{'/'.join(map(str, sorted(found)))}" for name, found in sorted(spoken.items()))
+def versions_in_use(negotiated: Mapping[int, Mapping[str, int]], api: str) -> str:
+    """Over all nodes."""
+    found = sorted({versions[api] for versions in negotiated.values() if api in versions})
+    return f"{api.title()} v{'/'.join(map(str, found))}"
 
 
 def main() -> None:

@@ -106,6 +106,7 @@ def iterate_messages(
             "isolation.level": isolation_level,
             "fetch.wait.max.ms": 20,
             "fetch.error.backoff.ms": 50,
+            "fetch.queue.backoff.ms": 10,  # else it waits for a second when 64 MB are queued
             "queued.max.messages.kbytes": 65536,
             "log_level": 0,
         }
