@@ -10,16 +10,24 @@ PY     := $(BIN)/python
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
-	KPRODUCER_NATIVE=0 PYTHONWARNINGS=ignore $(PY) -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@
+
+# The package and a group of pyproject.toml. With -j, one pip at a time in an environment.
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/.created
+	KPRODUCER_NATIVE=0 PYTHONWARNINGS=ignore $(if $(shell command -v flock),flock $(VENV)/.created) \
+		$(PY) -m pip install --quiet -c constraints.txt -e '.[$*]'
+	@touch $@
+
+# $(call needs,GROUP): what a command needs. After make setup, or with ALL=1: all groups.
+needs = $(VENV)/.installed-$(if $(ALL)$(wildcard $(VENV)/.installed-dev),dev,$(1))
 
 # Only changed files; without a compiler (77) Python code runs instead.
 COMPILE := -W ignore native_build.py || test $$? -eq 77
 
-setup: $(VENV)/.installed ## create the virtual environment (.venv) with all dependencies
+setup: $(VENV)/.installed-dev ## create the virtual environment (.venv) with all dependencies; others install what they need
 	@$(PY) $(COMPILE)
 
 # $(call install_packages,PROGRAMS,PACKAGES): Debian packages, if one of the programs is missing. One at a time on a machine:
@@ -35,7 +43,7 @@ define install_packages
 endef
 
 # Beside Debian's packages: gssapi is compiled with their headers. Not part of setup, which works without Kerberos.
-$(VENV)/.kerberos: $(VENV)/.installed
+$(VENV)/.kerberos: $(call needs,dev)
 	$(call install_packages,krb5kdc kdb5_util kadmin.local kinit krb5-config,krb5-kdc krb5-admin-server krb5-user libkrb5-dev)
 	$(PY) -m pip install --quiet -c constraints.txt 'gssapi>=1.9'
 	@touch $@
@@ -47,27 +55,27 @@ BROWSER := $(if $(shell command -v google-chrome),google-chrome,chromium)
 browser: ## install what the tests of the documentation site need: Chromium and its driver (on Debian, as root)
 	$(call install_packages,$(BROWSER) chromedriver,chromium chromium-driver)
 
-native: $(VENV)/.installed ## compile the native core in place (only changed files)
+native: $(call needs,native) ## compile the native core in place (only changed files)
 	@$(PY) -W ignore native_build.py
 
-generate: setup ## compile specs/ into generated/, and tables of the package into the files that repeat them
+generate: $(call needs,codegen) ## compile specs/ into generated/, and tables of the package into the files that repeat them
 	$(PY) -m codegen specs generated/kproducer_messages
-	$(PY) -m codegen.from_tables
+	KPRODUCER_KERNEL=pure $(PY) -m codegen.from_tables
 
 # None of these needs the native core: with -j they run while it is compiled.
-generate-check: $(VENV)/.installed ## fail if a generated file is out of date
+generate-check: $(call needs,codegen) ## fail if a generated file is out of date
 	$(PY) -m codegen --check specs generated/kproducer_messages
 	KPRODUCER_KERNEL=pure $(PY) -m codegen.from_tables --check
 
-docs: $(VENV)/.installed ## build the documentation site into docs/_build/html; warnings are errors
+docs: $(call needs,docs) ## build the documentation site into docs/_build/html; warnings are errors
 	$(PY) -m sphinx -b html -W --keep-going --quiet docs docs/_build/html
 
-lint: $(VENV)/.installed ## style and import rules
+lint: $(call needs,lint) ## style and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-types: $(VENV)/.installed ## mypy, strict
+types: $(call needs,types) ## mypy, strict
 	$(BIN)/mypy
 
 # Tests wait more than they compute, so there are more processes than cores. Each process runs a contiguous part of the list,
@@ -92,85 +100,65 @@ INTERPRETED_TESTS := tests/unit tests/spark/test_partition_writer.py \
 
 test: test-native test-pure ## all tests with the native core, and those that depend on it also without; KPRODUCER_REQUIRE_KAFKA=1 fails without real brokers
 
-test-native: native ## all tests with the native core
+test-native: $(call needs,dev) native ## all tests with the native core
 	KPRODUCER_KERNEL=native KPRODUCER_INTERPRETED=1 $(BIN)/pytest $(TEST_JOBS) $(INTERPRETED_TESTS) $(PYTEST_ARGS)
 	KPRODUCER_KERNEL=native $(BIN)/pytest $(TEST_JOBS) $(INTERPRETED_TESTS:%=--ignore=%) $(PYTEST_ARGS)
 
-test-pure: setup ## the tests that depend on the kernel with the pure one, on the newest Kafka
+test-pure: $(call needs,dev) ## the tests that depend on the kernel with the pure one, on the newest Kafka
 	KPRODUCER_KERNEL=pure KPRODUCER_KAFKA_VERSIONS=$(or $(KPRODUCER_KAFKA_VERSIONS),4.4.0) \
 		$(BIN)/pytest $(TEST_JOBS) $(PURE_TESTS) $(PYTEST_ARGS)
 
-idempotence-chaos: native ## idempotent producers under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks the logs
+idempotence-chaos: $(call needs,dev) native ## idempotent producers under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks the logs
 	@$(PY) -m tests.support.chaos.idempotence_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
-transaction-chaos: setup ## transactions under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks what a consumer reads
+transaction-chaos: $(call needs,dev) native ## transactions under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks what a consumer reads
 	@$(PY) -m tests.support.chaos.transaction_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
-exactly-once-chaos: native ## a Spark query that is killed at every step; checks what a consumer reads (BATCHES=200, KILLS=32, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
+exactly-once-chaos: $(call needs,dev) native ## a Spark query that is killed at every step; checks what a consumer reads (BATCHES=200, KILLS=32, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
 	@$(PY) -m tests.support.spark.exactly_once_chaos $(if $(BATCHES),--batches $(BATCHES)) $(if $(KILLS),--kills $(KILLS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
 
-exactly-once-model: setup ## check every order of events in a model of Kafka and Spark with the real protocols (MODEL_ARGS=)
+exactly-once-model: $(call needs,dev) ## check every order of events in a model of Kafka and Spark with the real protocols (MODEL_ARGS=)
 	@$(PY) -m tests.spark.exactly_once_model $(MODEL_ARGS)
 
-# What the demo and the brokers need, in an environment of their own unless there is that of make setup, which has more.
-# The kernel is compiled, and the client around it is not: that would take another minute.
-ifeq ($(wildcard $(VENV)/.installed),)
-DEMO_VENV  := .venv-demo
-DEMO_STAMP := $(DEMO_VENV)/.installed$(if $(SECURE),-secure)$(if $(SPARK),-spark)
+# The kernel is compiled, and the client around it is not, unless make setup has done it.
+ifeq ($(wildcard $(VENV)/.installed-dev),)
 demo: export KPRODUCER_INTERPRETED ?= 1
 demo: export KPRODUCER_NATIVE ?= cython
-else
-DEMO_VENV  := $(VENV)
-DEMO_STAMP := $(VENV)/.installed
 endif
-DEMO_PY    := $(DEMO_VENV)/bin/python
-DEMO_NEEDS := setuptools Cython confluent-kafka fastavro httpcore pyarrow rich $(if $(SECURE),trustme) $(if $(SPARK),pyspark)
-
-.venv-demo/.installed%: .venv-demo/.installed
-	$(DEMO_PY) -m pip install --disable-pip-version-check -c constraints.txt $(DEMO_NEEDS)
-	@touch $@
-
-.venv-demo/.installed: pyproject.toml constraints.txt
-	@echo "Preparing .venv-demo, once: packages, then the compiled kernel"
-	$(PYTHON) -m venv .venv-demo
-	$(DEMO_PY) -m pip install --disable-pip-version-check -c constraints.txt $(DEMO_NEEDS)
-	KPRODUCER_NATIVE=0 PYTHONWARNINGS=ignore $(DEMO_PY) -m pip install --disable-pip-version-check --no-build-isolation -c constraints.txt -e .
-	@touch $@
-
-demo: $(DEMO_STAMP) ## send a million events to an embedded broker with kproducer and confluent-kafka, and check each (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=; SPARK=1: a Spark job, too)
-	@$(DEMO_PY) $(COMPILE)
-	@$(DEMO_PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) \
+demo: $(call needs,demo) $(if $(SPARK),$(call needs,spark)) ## send a million events to an embedded broker with kproducer and confluent-kafka, and check each (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=; SPARK=1: a Spark job, too)
+	@$(PY) $(COMPILE)
+	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) \
 		$(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) $(if $(SPARK),--spark) $(DEMO_ARGS)
 
-record-demo: native ## run the demo and write what it prints into docs/images/demo.svg
+record-demo: $(call needs,demo) native ## run the demo and write what it prints into docs/images/demo.svg
 	@$(PY) -m docs.record_demo
 
-broker: $(DEMO_STAMP) ## run Apache Kafka until Ctrl-C (KAFKA=4.4.0, NODES=1, PORT=; SECURE=1: with TLS) and print how to reach it
-	@$(DEMO_PY) -m tests.support.kafka.run_broker $(or $(KAFKA),$(KAFKA_VERSION)) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT)) $(if $(SECURE),--secure)
+broker: $(call needs,demo) ## run Apache Kafka until Ctrl-C (KAFKA=4.4.0, NODES=1, PORT=; SECURE=1: with TLS) and print how to reach it
+	@$(PY) -m tests.support.kafka.run_broker $(or $(KAFKA),$(KAFKA_VERSION)) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT)) $(if $(SECURE),--secure)
 
-bench: setup ## measure every client on every workload, with the embedded cluster and Apache Kafka (BENCH_SECONDS=900, BENCH_ARGS=)
+bench: $(call needs,dev) native ## measure every client on every workload, with the embedded cluster and Apache Kafka (BENCH_SECONDS=900, BENCH_ARGS=)
 	@$(PY) -m benchmarks $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(BENCH_ARGS)
 	@$(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS)
 	@$(PY) -m benchmarks.codecs
 
-bench-secured: setup ## measure kproducer and confluent-kafka on Apache Kafka with and without SASL_SSL (4 minutes; SECURED_ARGS=)
+bench-secured: $(call needs,dev) native ## measure kproducer and confluent-kafka on Apache Kafka with and without SASL_SSL (4 minutes; SECURED_ARGS=)
 	@$(PY) -m benchmarks.secured $(SECURED_ARGS)
 
 performance: ## make bench, and write its tables and plots into docs/performance.md and README.md
 	@$(MAKE) bench BENCH_ARGS="--document $(BENCH_ARGS)"
 
 # WHEEL_CFLAGS=-O1 is for .ci/run, which is interested in what a wheel contains and not in its speed.
-wheel: $(VENV)/.installed ## build a wheel with the native core into dist/, and run the demo from it without a compiler
+wheel: $(call needs,native) ## build a wheel with the native core into dist/, and run the demo from it without a compiler
 	rm -rf dist
 	$(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
 	$(if $(WHEEL_CFLAGS),CFLAGS=$(WHEEL_CFLAGS)) KPRODUCER_REQUIRE_NATIVE=1 $(PY) -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
 	$(PY) -m tests.packaging.wheel_check dist/*.whl
 
 # Without containers, so also where cibuildwheel (.github/workflows/release.yml) cannot run.
-wheels: $(VENV)/.installed ## build wheels for manylinux and musllinux with zig's C compiler and the Pythons found into dist/ (PYTHONS=python3.10 ..., WHEEL_MACHINE=aarch64)
+wheels: $(call needs,dev) ## build wheels for manylinux and musllinux with zig's C compiler and the Pythons found into dist/ (PYTHONS=python3.10 ..., WHEEL_MACHINE=aarch64)
 	rm -rf dist
 	KPRODUCER_NATIVE=0 $(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
 	$(PY) build_wheels.py $(if $(WHEEL_MACHINE),--machine $(WHEEL_MACHINE)) dist/*.tar.gz $(PYTHONS)
@@ -178,7 +166,7 @@ wheels: $(VENV)/.installed ## build wheels for manylinux and musllinux with zig'
 SANITIZERS     := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Sanitizers keep freed memory for a while, so memory limits do not hold.
 SANITIZE_TESTS ?= tests/unit tests/testing tests/scenarios tests/codegen
-sanitize: setup ## test the native core under gcc's address and undefined-behaviour sanitizers (in build/sanitized)
+sanitize: $(call needs,dev) ## test the native core under gcc's address and undefined-behaviour sanitizers (in build/sanitized)
 	rm -rf build/sanitized && mkdir -p build/sanitized
 	git ls-files --cached --others --exclude-standard | tar -cf - -T - | tar -xf - -C build/sanitized
 	cd build/sanitized && CFLAGS="$(SANITIZERS) -O1 -g" LDFLAGS="$(SANITIZERS)" $(abspath $(PY)) -W ignore native_build.py
@@ -191,5 +179,5 @@ sanitize: setup ## test the native core under gcc's address and undefined-behavi
 	@if grep -l 'ERROR: AddressSanitizer\|runtime error' build/sanitized/report.* 2>/dev/null; then exit 1; fi
 
 clean: ## remove build artifacts (not the cache of broker artifacts)
-	rm -rf $(VENV) .venv-demo build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 	find kproducer generated -name '*.so' -delete -o -name '*.c' -delete

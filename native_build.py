@@ -78,6 +78,8 @@ _SMALL = [
 ]
 #: For mypyc's code, which branches and calls and has few loops: less inlining makes it hardly slower.
 _SMALL_CALLS = "-Os"
+#: For mypyc's code in a checkout: half the time of gcc, and 1.5 % more instructions per request than -O2.
+_QUICK_CALLS = "-O1"
 _SMALL_LINK = ["-Wl,--gc-sections", "-Wl,--strip-all", "-Wl,--hash-style=gnu", "-Wl,--build-id=none"]
 #: Where a wheel is built, only the requirements of the build are installed, not all that these modules
 #: import; and errors in other modules are for `make types`.
@@ -110,6 +112,7 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
             ExecError: a module could not be compiled, and KPRODUCER_REQUIRE_NATIVE=1 requires all of them.
             SystemExit: as before, because there is no compiler.
         """
+        self._is_for_checkout = bool(self.inplace)  # super().run() changes it
         self._is_small = sys.platform == "linux" and not self.inplace and not _debugging_is_requested()
         with _one_build() as scratch:
             self.build_temp = str(scratch)
@@ -188,14 +191,22 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         self.warn(f"{name} is left out, Python code is used instead: {error}")
 
     def _set_options(self, extension: setuptools.Extension) -> None:
+        options = [each for each in extension.extra_compile_args or [] if each[:2] != "-O"]
         if os.name == "posix":
             # Only the function that Python looks for is exported: calls within a module are direct.
-            extension.extra_compile_args = [*(extension.extra_compile_args or []), "-fvisibility=hidden"]
+            options.append("-fvisibility=hidden")
+            if not _debugging_is_requested():
+                options.append("-g0")  # Python may have been compiled with -g
         if self._is_small:
-            extension.extra_compile_args += _SMALL
-            if extension.name == _SHARED:
-                extension.extra_compile_args.append(_SMALL_CALLS)
+            options += _SMALL
             extension.extra_link_args = [*(extension.extra_link_args or []), *_SMALL_LINK]
+        if extension.name == _SHARED:
+            options.append("-w")  # it is mypyc's C
+        # No processor-specific options: a wheel runs on other machines than the one that built it.
+        if os.name == "posix" and "-O" not in os.environ.get("CFLAGS", ""):
+            of_mypyc = _QUICK_CALLS if self._is_for_checkout else _SMALL_CALLS if self._is_small else "-O2"
+            options.append(of_mypyc if extension.name == _SHARED else "-O3")
+        extension.extra_compile_args = options
 
     def _key_of(self, ext: setuptools.Extension) -> str:
         """A hash of all that decides what the compiled module contains."""
@@ -295,8 +306,6 @@ def _cython_extensions() -> list[setuptools.Extension]:
             [str(source)],
             depends=declarations,
             include_dirs=[str(source.parent)],
-            # No processor-specific options: a wheel runs on other machines than the one that built it.
-            extra_compile_args=[] if os.name == "nt" or "-O" in os.environ.get("CFLAGS", "") else ["-O3"],
             optional=True,
         )
         for name, source in native_sources(Path()).items()

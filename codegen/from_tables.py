@@ -2,7 +2,8 @@
 
 - ``kproducer/errors/broker_errors.pyi``: the classes of ``ERROR_TABLE``, for type checkers;
 - ``kproducer/config/producer_settings.py``: ``SETTINGS`` as a ``TypedDict``, for type checkers and editors;
-- ``docs/reference/*.md``: settings (also all of Java's producer), errors and metrics, for the site.
+- ``docs/reference/*.md``: settings (also all of Java's producer, and the names for security in other
+  clients), errors and metrics, for the site.
 
 Exit codes: 0 all files are up to date; 1 a file is stale (``--check``). Knows nothing of message specs.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from codegen.broker_error_advice import BROKER_ERROR_ADVICE
 from codegen.java_settings import java_settings_page
+from codegen.security_names import security_names_page
 from kproducer import errors
 from kproducer.config.producer_config import SETTINGS
 from kproducer.config.setting import Setting
@@ -182,6 +184,7 @@ def derived_files() -> dict[str, str]:
         "docs/reference/errors.md": errors_page(),
         "docs/reference/java-settings.md": _GENERATED_PAGE + java_settings_page(),
         "docs/reference/metrics.md": metrics_page(),
+        "docs/reference/security-names.md": _GENERATED_PAGE + security_names_page(),
     }
 
 

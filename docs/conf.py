@@ -23,7 +23,9 @@ nitpicky = True
 # Sphinx would need the inventories of other projects, which are on the network. Our own names must resolve.
 nitpick_ignore_regex = [("py:.*", r"(?!kproducer\b).*\..*|array|UUID")]
 # Aliases of types, which the docstrings describe.
-nitpick_ignore = [("py:class", name) for name in ("ColumnFormat", "DeliveryCallback", "HeadersInput")]
+nitpick_ignore = [
+    ("py:class", name) for name in ("ColumnFormat", "DeliveryCallback", "Headers", "HeadersInput")
+]
 # Classes of prometheus_client and OpenTelemetry.
 _FOREIGN = ("CollectorRegistry", "MeterProvider", "TextMapPropagator", "TracerProvider")
 nitpick_ignore += [("py:class", name) for name in _FOREIGN]
@@ -50,6 +52,8 @@ html_title = f"kproducer {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+# The modules of the reference are pages already.
+html_domain_indices = False
 html_theme_options = {
     "source_repository": "https://github.com/kproducer/kproducer/",
     "source_branch": "main",

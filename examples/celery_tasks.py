@@ -1,6 +1,6 @@
 """Celery tasks that send records, with one producer for each worker process.
 
-    pip install kproducer celery
+    pip install -e . celery
     cd examples
     KAFKA_BOOTSTRAP_SERVERS=localhost:9092 celery -A celery_tasks worker --concurrency 2
     celery -A celery_tasks call celery_tasks.publish_order --args '[{"customer": "alice", "item": "tea"}]'

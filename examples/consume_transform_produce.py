@@ -1,6 +1,6 @@
 """Read orders, write invoices: exactly one invoice for each order, even if this process is killed.
 
-    pip install kproducer confluent-kafka
+    pip install -e . confluent-kafka
     python examples/consume_transform_produce.py --bootstrap localhost:9092 \\
         --input orders --partition 0 --output invoices --group invoicing
 

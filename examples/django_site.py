@@ -1,6 +1,6 @@
 """A Django site that sends one record per request, and answers once the record is delivered.
 
-    pip install kproducer django gunicorn
+    pip install -e . django gunicorn
     export KAFKA_BOOTSTRAP_SERVERS=localhost:9092
     gunicorn --chdir examples --preload --workers 2 django_site:application
     curl -i localhost:8000/orders -d '{"customer": "alice", "item": "tea"}'

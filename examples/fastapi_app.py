@@ -1,6 +1,6 @@
 """A web service that sends one record per request, and answers once the record is delivered.
 
-    pip install kproducer fastapi uvicorn
+    pip install -e . fastapi uvicorn
     KAFKA_BOOTSTRAP_SERVERS=localhost:9092 uvicorn --app-dir examples fastapi_app:app
     curl -i localhost:8000/orders --json '{"customer": "alice", "item": "tea", "quantity": 2}'
 

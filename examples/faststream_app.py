@@ -1,6 +1,6 @@
 """A FastStream application that reads orders and publishes invoices, with kproducer's adapter as producer.
 
-    pip install kproducer 'faststream[confluent,cli]'
+    pip install -e . 'faststream[confluent,cli]'
     KAFKA_BOOTSTRAP_SERVERS=localhost:9092 faststream run examples.faststream_app:app
 
 FastStream's broker for confluent-kafka creates a ``Producer`` when it starts. One assignment before that

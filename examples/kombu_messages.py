@@ -1,6 +1,6 @@
 """Kombu messages, and with them Celery tasks, over Kafka: kombu's Kafka transport with kproducer's adapter.
 
-    pip install kproducer kombu confluent-kafka
+    pip install -e . kombu confluent-kafka
     python examples/kombu_messages.py send localhost:9092 5
     python examples/kombu_messages.py receive localhost:9092 5
 

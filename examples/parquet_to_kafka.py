@@ -1,6 +1,6 @@
 """Send the rows of a Parquet file, and account for every row.
 
-    pip install 'kproducer[arrow]'
+    pip install -e '.[arrow]'
     python examples/parquet_to_kafka.py orders.parquet --bootstrap localhost:9092 --topic orders \\
         --key customer --value payload --failed failed.parquet
 

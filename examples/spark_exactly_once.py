@@ -1,6 +1,6 @@
 """A Spark job that writes orders to Kafka exactly once: a batch, or a stream of the files in a folder.
 
-    pip install 'kproducer[spark]'
+    pip install -e '.[spark]'
     export PYSPARK_PYTHON=$(which python)
     spark-submit examples/spark_exactly_once.py batch --bootstrap localhost:9092 --topic orders \\
         --source orders/ --write-id orders-of-monday

@@ -86,7 +86,7 @@ if not TYPE_CHECKING:
         if name not in _LATER:
             from kproducer.errors.suggestions import no_such_name
 
-            raise no_such_name(__name__, name, sys._getframe(1))
+            raise no_such_name(__name__, name, sys._getframe().f_back)
         value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
         globals()[name] = value
         return value

@@ -566,6 +566,8 @@ class KafkaProducer:
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was accepted, then stop. May be repeated; blocks for little more than ``timeout``.
 
+        Does not raise errors of records: futures and callbacks get them.
+
         Args:
             timeout: seconds; ``None`` waits until every record is delivered or has failed, which takes at
                 most about ``delivery_timeout_ms``; 0 gives up unacknowledged records at once.

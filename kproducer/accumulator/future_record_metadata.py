@@ -135,7 +135,7 @@ class ProduceRequestResult:
         raised = deliveries.run(self.outcome, self._error_copy_for, self._log_raised) if deliveries else 0
         if raised > 1:
             _log.error(
-                "%d delivery callbacks for one batch of %s raised; the traceback above is the first one's",
+                "%d delivery callbacks for one batch of %s raised; of their errors, only the first is logged",
                 raised,
                 self.topic_partition,
             )
@@ -182,7 +182,7 @@ class ProduceRequestResult:
                     _uncallable.clear()
                 _uncallable.add(str(error))
                 _log.error(
-                    "A delivery callback for a record of %s cannot be called: %s; %s. This is logged once",
+                    "A delivery callback for a record of %s cannot be called: %s; %s. Logged once",
                     self.topic_partition,
                     error,
                     CALLBACK_SIGNATURE,

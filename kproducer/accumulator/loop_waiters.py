@@ -110,8 +110,8 @@ class SendFuture(RecordFuture[RecordMetadata]):
         else:
             self.set_result(metadata)
 
-    # asyncio.create_task() and TaskGroup.create_task() take coroutines only. With these methods, this is one;
-    # asyncio.wait() refuses it for that.
+    # asyncio.create_task() and TaskGroup.create_task() take only coroutines. These methods make this future
+    # one, which is why asyncio.wait() refuses it.
 
     def send(self, value: Any) -> Any:
         """For tasks: the next step of awaiting this."""

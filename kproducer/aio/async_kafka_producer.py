@@ -391,8 +391,8 @@ class AsyncKafkaProducer:
 
     # -- transactions ----------------------------------------------------------------------------------
     # Each call waits on a thread, one after another. A call that is cancelled before its turn does nothing;
-    # afterwards it continues, as one that times out does, and the same call made again waits for it. Hence
-    # see() comes last, without an await before the return: only then does the caller know the outcome.
+    # afterwards it continues, as one that times out does, and the same call made again waits for it. So see()
+    # is the last statement, with no await after it: the caller gets the outcome that it acknowledges.
 
     async def init_transactions(self, timeout: float | None = None) -> None:
         """See ``KafkaProducer.init_transactions``."""

@@ -93,5 +93,5 @@ class BackgroundCalls:
             if not always:
                 may_begin.acquire(blocking=False)
             if outcome.done() and not outcome.cancelled():
-                outcome.exception()  # it failed in the same moment: nobody else retrieves the error
+                outcome.exception()  # asyncio would log an error that nobody retrieves
             raise

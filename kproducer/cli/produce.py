@@ -97,15 +97,44 @@ def _check_usage(given: dict[str, Any]) -> None:
     "--format", "input_format", type=click.Choice(list(FORMATS)), default="lines", show_default=True
 )
 @click.option(
-    "-K", "--key-separator", metavar="TEXT", help="Lines: what separates key and value, such as \\t."
+    "-K",
+    "--key-separator",
+    metavar="TEXT",
+    help="Lines: what separates key and value, such as \\t. A line without it has no key.",
 )
-@click.option("--key", "key_column", metavar="COLUMN", help="The column of keys.")
 @click.option(
-    "--value", "value_column", metavar="COLUMN", help="The column of values [default: the row as JSON]."
+    "--key",
+    "key_column",
+    metavar="COLUMN",
+    help="The column of keys: texts, or other values as JSON; null is no key.",
 )
-@click.option("--headers", "headers_column", metavar="COLUMN", help="The column of headers.")
-@click.option("-H", "fixed_headers", multiple=True, metavar="NAME=VALUE", help="A header of every record.")
-@click.option("--timestamp", "timestamp_column", metavar="COLUMN", help="The column of timestamps.")
+@click.option(
+    "--value",
+    "value_column",
+    metavar="COLUMN",
+    help="The column of values, as for --key; null is a tombstone [default: the row as JSON].",
+)
+@click.option(
+    "--headers",
+    "headers_column",
+    metavar="COLUMN",
+    help="The column of headers: an object, a list of pairs, or a list of objects with key and value; in CSV"
+    " as JSON.",
+)
+@click.option(
+    "-H",
+    "fixed_headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header of every record; may be repeated.",
+)
+@click.option(
+    "--timestamp",
+    "timestamp_column",
+    metavar="COLUMN",
+    help="The column of timestamps: milliseconds since the epoch, or times in ISO 8601, which are UTC unless"
+    " they have an offset.",
+)
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="The partition of every record.")
 @click.option(
     "--rejected",

@@ -279,7 +279,11 @@ class Connections:
         if self._repeats.suffix("no broker", now_ms) is not None:
             errors = "; ".join(self.last_errors(nodes))
             fields = {"client_id": self._client_id}
-            _log.warning("No broker can be reached; retrying: %s", errors, extra=fields)
+            _log.warning(
+                "No broker can be reached; retrying, and send() waits for up to max_block_ms: %s",
+                errors,
+                extra=fields,
+            )
 
     def retain(self, nodes: Iterable[Node]) -> None:
         """Forget disconnected nodes that have left the cluster."""

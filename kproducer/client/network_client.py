@@ -115,13 +115,13 @@ class NetworkClient:
         self._clock = clock
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
-        own_certificate = (
-            config.ssl_certfile,
-            config.ssl_keystore_location,
-            config.ssl_keystore_key,
-            config.ssl_context,
+        self._may_lack_certificate = config.uses_tls and not (
+            # Not the key, which is a secret.
+            config.ssl_certfile
+            or config.ssl_keystore_location
+            or config.ssl_keystore_certificate_chain
+            or config.ssl_context is not None
         )
-        self._may_lack_certificate = config.uses_tls and not any(own_certificate)
         self._protocol_with_sasl = "SASL_SSL" if config.uses_tls else "SASL_PLAINTEXT"
         self._software_version = sanitized_software_text(VERSION)
         self._through = "" if proxy is None else f" through the proxy {proxy}"
@@ -528,7 +528,7 @@ class NetworkClient:
             if type(error) is DisconnectedError:
                 explained = connection.exchange.on_connection_lost(connection.broker)
                 if explained is None and self._may_lack_certificate:
-                    # With TLS 1.3 the client's handshake ends before the broker looks at its certificate.
+                    # With TLS 1.3 the client's handshake ends before the broker verifies its certificate.
                     explained = DisconnectedError(
                         f"{error}, before it answered ApiVersions; if the listener requires a client"
                         " certificate (ssl.client.auth=required), set ssl_certfile or ssl_keystore_location"
@@ -542,7 +542,7 @@ class NetworkClient:
             and self._in_flight.oldest_api_key(connection.id) == ApiKey.METADATA
         ):
             # Listeners with SASL do so, but so do brokers that start or stop, and load balancers in front of
-            # them: this is advice, and no refusal.
+            # them. So this is advice, and not an AuthenticationError.
             return DisconnectedError(
                 f"{error}, at the first request after ApiVersions, as a listener with SASL does if the client"
                 " does not authenticate; if this is one, set security_protocol to"

@@ -408,7 +408,7 @@ def _parse_server(name: str, given: str) -> str:
     if not host.strip("[]") or any(character.isspace() for character in host) or "/" in host:
         raise bad("the host name is not valid")
     if "/" in port:
-        raise bad(f"remove {port[port.index('/') :]!r}, which is no part of a broker's address")
+        raise bad(f"remove {port[port.index('/') :]!r}, which does not belong to a broker's address")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise bad("the port must be a number from 1 to 65535")
     return f"{host}:{int(port)}"
@@ -423,7 +423,9 @@ def parse_partitioner(setting: Setting, name: str, value: Any) -> Any:
         import inspect  # most producers have no partitioner of their own
 
         try:
-            inspect.signature(value).bind(*_PARTITIONER_ARGUMENTS)
+            # What a wrapper of functools.wraps wraps may get other arguments. A class is never right.
+            signature = inspect.signature(value, follow_wrapped=isinstance(value, type))
+            signature.bind(*_PARTITIONER_ARGUMENTS)
         except TypeError:
             takes = f"a callable of ({', '.join(_PARTITIONER_ARGUMENTS)})"
             raise refused(name, takes, "one that takes other arguments") from None

@@ -1,9 +1,9 @@
 """TransactionCalls: what the transactional methods of ``KafkaProducer`` have in common.
 
 The I/O thread performs the steps; this code starts them and waits, on the caller's thread. A call that times
-out continues in the background, and the same call made again waits for it. So does one whose caller was
-cancelled: asyncio waits on a thread, so each call here returns a function that the caller itself calls, with
-which it has seen the outcome.
+out continues in the background, and the same call made again waits for it. The same holds for a call whose
+caller was cancelled: asyncio waits on another thread, so each call here returns a function, and the caller
+calls it to acknowledge the outcome and to get its error.
 Source: KIP-98, KIP-447; Kafka class ``KafkaProducer``.
 """
 
@@ -48,8 +48,8 @@ _TIMES = {
 }
 
 
-#: Raises the error of a step that has ended, if it has one. Until it is called, nobody has seen the outcome,
-#: and the same call made again has the same outcome.
+#: Acknowledges the outcome of a step, and raises its error, if it has one. Until it is called, the same call
+#: made again has the same outcome.
 See = Callable[[], None]
 
 

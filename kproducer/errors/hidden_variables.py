@@ -17,27 +17,49 @@ _R = TypeVar("_R")
 
 
 def without_frames(error: _E) -> _E:
-    """The error without its traceback and its causes.
+    """The error without its traceback and its context; of its causes, only errors of kproducer stay.
 
-    Raise the result with ``from None`` in a function that has no secret, or has deleted it.
+    Their texts show no secrets, while errors of libraries may have one in an attribute. Raise the result
+    outside of the ``except`` block, in a function that has no secret or has deleted it.
     """
-    error.__cause__ = error.__context__ = None
+    cause = error.__cause__
+    error.__cause__ = without_frames(cause) if isinstance(cause, KafkaError) else None
+    error.__context__ = None
+    # Setting a cause also hides the context, which may become the error that the caller handles.
+    error.__suppress_context__ = error.__cause__ is not None
     return error.with_traceback(None)
 
 
 def hides_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """For functions that take secrets, such as settings.
 
-    The traceback of a ``KafkaError`` begins here, without a cause and without the arguments. Other errors are
+    The traceback of a ``KafkaError`` ends in the wrapper, which has deleted the arguments. Other errors are
     bugs, and keep their traceback.
     """
+    return hides_arguments_in(KafkaError)(function)
 
-    @functools.wraps(function)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            return function(*args, **kwargs)
-        except KafkaError as error:
+
+def hides_arguments_in(*kinds: type[Exception]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Like ``hides_arguments``, for errors of other classes.
+
+    Args:
+        kinds: the classes with which the function refuses its arguments.
+    """
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        @functools.wraps(function)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            try:
+                return function(*args, **kwargs)
+            except kinds as error:
+                failure = without_frames(error)
             del args, kwargs
-            raise without_frames(error) from None
+            try:
+                # Outside of the block above: an error that the caller handles becomes the context.
+                raise failure
+            finally:
+                del failure  # breaks the cycle: error, traceback, this frame
 
-    return call
+        return call
+
+    return decorate

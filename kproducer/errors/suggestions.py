@@ -50,7 +50,7 @@ _OTHER_NAMES = {
     "username": "sasl_plain_username",
 }
 
-#: What nobody calls a setting, but who does not know its name may write. Not used to translate settings.
+#: Guesses of users who do not know the name. No client has these settings, so they are not translated.
 _GUESSED_NAMES = {
     **dict.fromkeys(
         ("address", "host", "hostname", "hosts", "server", "servers", "url"), "bootstrap_servers"
@@ -117,9 +117,12 @@ _NO_COUNTERPART = {
     "socket_options": "use send_buffer_bytes and receive_buffer_bytes",
     "ssl_curves_list": _CONTEXT,
     "ssl_engine_factory_class": _CONTEXT,
+    "ssl_engine_id": _CONTEXT,
+    "ssl_engine_location": _CONTEXT,
     "ssl_keymanager_algorithm": _JVM,
     "ssl_protocol": "use ssl_enabled_protocols",
     "ssl_provider": _JVM,
+    "ssl_providers": _CONTEXT,
     "ssl_secure_random_implementation": _JVM,
     "ssl_sigalgs_list": _CONTEXT,
     "ssl_trustmanager_algorithm": _JVM,
@@ -261,8 +264,8 @@ SEND_MANY_RESULT_METHODS = {
 
 _OWN = "use kproducer.KafkaProducer"
 _OWN_ASYNC = "use kproducer.AsyncKafkaProducer"
-_NO_CONSUMER = "kproducer has no consumer; use that of another client, in the same process"
-_NO_ADMIN = "kproducer has no admin client; use that of another client, in the same process"
+_NO_CONSUMER = "kproducer has no consumer; use another client's, which works in the same process"
+_NO_ADMIN = "kproducer has no admin client; use another client's, which works in the same process"
 
 #: Names of the package: classes of other clients.
 PACKAGE_NAMES = {
@@ -279,35 +282,35 @@ PACKAGE_NAMES = {
 }
 
 
-def no_such_name(package: str, name: str, caller: FrameType) -> Exception:
+def no_such_name(package: str, name: str, caller: FrameType | None) -> Exception:
     """The error for a name that a package does not have, with a suggestion if another client has it.
 
     Args:
         package: its name.
         name: the missing one.
-        caller: who asks for it. To ``from package import name``, an AttributeError says nothing: Python
-            replaces its text.
+        caller: the frame that asks for it; ``None``: no Python code. For ``from package import name``, Python
+            replaces the text of an AttributeError, so the result is an ImportError.
     """
     hint = PACKAGE_NAMES.get(name)
     if hint is None:
         return AttributeError(f"module {package!r} has no attribute {name!r}")
     import opcode  # only loaded for an error
 
-    if opcode.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
+    if caller is not None and opcode.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
         return ImportError(f"cannot import name {name!r} from {package!r}: {hint}", name=package)
     return AttributeError(f"module {package!r} has no attribute {name!r}: {hint}")
 
 
 class _UnsupportedStatementError(TypeError, AttributeError):
-    """Python raises a TypeError for the statement; for ``hasattr``, the method is missing."""
+    """A TypeError as Python's own for the statement, and an AttributeError for ``hasattr``."""
 
 
 class WrongStatement:
-    """``__enter__`` or ``__aenter__`` of a class without it: the error of ``with`` has a suggestion.
+    """In place of ``__enter__`` or ``__aenter__``: the error of the wrong kind of ``with`` has a suggestion.
 
     Args:
-        statement: what does not work.
-        hint: what to use.
+        statement: the one that the class does not support.
+        hint: what to use instead.
     """
 
     def __init__(self, statement: str, hint: str) -> None:

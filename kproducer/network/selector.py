@@ -180,9 +180,9 @@ class Selector:
         return channel is not None and channel.is_ready
 
     def expect_long_frames(self, connection_id: str) -> None:
-        """Accept frames of any length that is allowed: the connection is authenticated, or need not be."""
+        """Accept frames up to ``max_frame_bytes``: the connection is authenticated, or need not be."""
         channel = self._channels.get(connection_id)
-        if channel is not None:  # it may have ended after the response that says so
+        if channel is not None:  # the connection may have ended after its last response
             channel.assembler.max_frame_bytes = self._max_frame_bytes
 
     def close(self, connection_id: str | None = None) -> None:

@@ -127,7 +127,7 @@ class TlsTransport(TransportLayer):
         """Raises SslAuthenticationError if either side refuses the other, NetworkError if the peer leaves."""
         read = 0
         try:
-            while not self._is_ready and read < _LONGEST_READ_BYTES:
+            while not self._is_ready:
                 is_done = False
                 try:
                     self._tls.do_handshake()
@@ -145,6 +145,8 @@ class TlsTransport(TransportLayer):
                 if is_done:
                     self._is_ready = is_sent
                     return
+                if read >= _LONGEST_READ_BYTES:
+                    return  # the socket may have more, which is another event
                 read += self._receive()
                 if self._has_ended:
                     raise NetworkError(self._describe_ended_handshake(""))

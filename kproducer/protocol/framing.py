@@ -18,8 +18,8 @@ SIZE_PREFIX_BYTES = 4
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 
 #: The largest frame accepted from a peer that is not authenticated, or has not answered ApiVersions. Kafka's
-#: answer has less than 1 kB, SASL messages have a few kB, and decoding this much takes a few milliseconds.
-#: Brokers, for comparison, accept 512 KiB from such clients (``sasl.server.max.receive.size``).
+#: ApiVersions response has less than 1 kB, SASL messages have a few kB, and decoding 64 KiB takes a few
+#: milliseconds. For comparison, brokers accept 512 KiB from such clients (``sasl.server.max.receive.size``).
 MAX_FIRST_FRAME_BYTES = 64 * 1024
 
 #: TLS record types a server may open with: change cipher spec, alert, handshake, application data.

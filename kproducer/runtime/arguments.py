@@ -5,6 +5,7 @@ Source: KIP-32 (timestamps), KIP-82 (headers), Kafka's class ``Topic`` (topic na
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 import threading
@@ -36,6 +37,8 @@ _NAMES_OF_ERRORS = frozenset(("err", "error", "exc", "exception", "kafka_error")
 CALLBACK_SIGNATURE = "on_delivery is called with (metadata, error), where error is None on success"
 #: ``inspect.CO_VARARGS``, without importing that.
 _VARIABLE_ARGUMENTS = 4
+#: In a ``partial`` since Python 3.14: an argument of the call. Before, an object that no ``partial`` has.
+_PLACEHOLDER: Any = getattr(functools, "Placeholder", object())
 
 _LONGEST_TOPIC = 249
 _TOPIC_PATTERN = re.compile(r"[a-zA-Z0-9._-]*")
@@ -239,6 +242,8 @@ def check_callback(on_delivery: Any) -> None:
         )
     function, bound, has_keywords = on_delivery, 0, False
     while isinstance(function, partial):
+        if any(each is _PLACEHOLDER for each in function.args):
+            return  # which parameters are left would take more than counting
         bound += len(function.args)
         has_keywords = has_keywords or bool(function.keywords)
         function = function.func

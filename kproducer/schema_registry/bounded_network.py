@@ -1,8 +1,8 @@
 """The network under httpcore, so that each step of an exchange ends at the deadline of the call.
 
 httpcore's timeouts are for single steps: a server that sends one byte at a time, or a SOCKS proxy that never
-answers, would keep a call for as long as it likes. Here a step never takes longer than what remains of
-``deadlines``. Only the operating system's look-up of a host name has no timeout. Imported only with httpcore.
+answers, could delay a call without limit. Here a step never takes longer than what remains of ``deadlines``.
+Only the operating system's look-up of a host name has no timeout. Imported only with httpcore.
 Source: httpcore, "Network Backends".
 """
 
@@ -35,12 +35,16 @@ class BoundedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address that answers; they share the time that there is."""
+        """Connect to the first address that answers. The addresses share the remaining time."""
         with _as_httpcore(httpcore.ConnectError, httpcore.ConnectTimeout):
             failure: OSError = OSError(f"{host} has no address")
             found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
             for number, (family, kind, protocol, _, address) in enumerate(found):
-                sock = socket.socket(family, kind, protocol)
+                try:
+                    sock = socket.socket(family, kind, protocol)
+                except OSError as error:  # a kernel without IPv6
+                    failure = error
+                    continue
                 try:
                     sock.settimeout(_step_s(timeout) / (len(found) - number))
                     sock.connect(address)

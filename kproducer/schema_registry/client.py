@@ -37,7 +37,7 @@ class SchemaRegistryClient:
             The guide ``docs/guides/schema-registry.md`` lists them.
 
     Raises:
-        ConfigError: a setting is wrong, or httpx is not installed.
+        ConfigError: a setting is wrong, or httpcore is not installed.
     """
 
     @hides_arguments
@@ -100,7 +100,7 @@ class SchemaRegistryClient:
     def register_schema_full_response(
         self, subject_name: str, schema: Schema, normalize_schemas: bool = False
     ) -> RegisteredSchema:
-        """Like ``register_schema``, with all that the registry says."""
+        """Like ``register_schema``, but returns everything that the registry answers."""
         return self._cached(
             ("register", subject_name, schema, normalize_schemas),
             "POST",

@@ -1,7 +1,7 @@
 """RegistryConnection: requests to a schema registry, with retries, and with other URLs if one fails.
 
-Knows HTTP and JSON, but no schemas. No error has the credentials, nor have the variables of its traceback's
-functions, which tools that report errors show. Source: Confluent Schema Registry API reference.
+Knows HTTP and JSON, but no schemas. Neither an error nor a variable in its traceback contains credentials,
+because tools that report errors show both. Source: Confluent Schema Registry API reference.
 """
 
 from __future__ import annotations

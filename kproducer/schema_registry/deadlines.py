@@ -18,7 +18,7 @@ _ends_at_s: ContextVar[float] = ContextVar("kproducer_schema_registry_deadline",
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """What runs inside ends after this time, or earlier if it is part of such a call."""
+    """Limit what runs inside to this time, or to the deadline around it if that is earlier."""
     token = _ends_at_s.set(min(_ends_at_s.get(), time.monotonic() + seconds))
     try:
         yield

@@ -146,7 +146,7 @@ class HttpConnections:
                 self._pools = {**self._pools, url: self._new_pool(self._proxies[url])}
                 # A client need not be closed. The garbage collector runs this before it takes the sockets,
                 # which would warn that they are open.
-                weakref.finalize(self, _close_in_process, self._pools[url], self._pid).atexit = False
+                weakref.finalize(self, _close_in_process, self._pools[url], self._pid)
             return self._pools[url]
 
     def _new_pool(self, proxy: str | None) -> Any:
@@ -198,7 +198,7 @@ def _credentials(url: str) -> tuple[str, str]:
 
 
 def _proxy_of_environment(url: str) -> str | None:
-    """The proxy that the environment says for a URL (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``)."""
+    """The proxy that the environment names for a URL (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``)."""
     parts = urlsplit(url)
     if proxy_bypass(parts.netloc):
         return None

@@ -42,7 +42,7 @@ def referenced_schemas(
         return []
     if client is None:
         raise SerializationError(
-            f"the schema refers to {schema.references[0].subject!r}, and there is no schema registry"
+            f"the schema refers to {schema.references[0].subject!r}, but no SchemaRegistryClient was given"
         )
     found: list[tuple[SchemaReference, Schema]] = []
     seen: set[SchemaReference] = set()

@@ -29,7 +29,7 @@ _TOKEN_LIFETIME_S: Final = 300.0
 #: How long to wait for credentials. botocore's timeouts are for connecting and for single reads, and external
 #: processes have none.
 _LONGEST_S: Final = 120.0
-#: Requests for credentials that were given up and still wait; more are not begun beside them.
+#: How many requests for credentials may still wait after they were given up. With that many, none is begun.
 _MOST_UNANSWERED: Final = 4
 _SESSION_NAME = "kproducer"
 _REGION = re.compile(r"[a-z]{2,5}(?:-[a-z]+)+-[0-9]+")
@@ -125,7 +125,7 @@ class _SignedTokens:
 
         self._region = region
         self._options = options
-        #: Also written by requests that were given up and end later: they have valid credentials, too.
+        #: A request that was given up may still set this when it ends: its credentials are valid, too.
         self._credentials: Any = None
         self._unanswered: list[threading.Thread] = []
         try:
@@ -164,7 +164,7 @@ class _SignedTokens:
         """The credentials, if they come in time. Raises AuthenticationError, and botocore's errors."""
         self._unanswered = [thread for thread in self._unanswered if thread.is_alive()]
         if len(self._unanswered) >= _MOST_UNANSWERED:
-            raise self._no_answer(f"{_MOST_UNANSWERED} requests still wait after {_LONGEST_S:g} s each")
+            raise _no_answer(f"{_MOST_UNANSWERED} requests within {_LONGEST_S:g} s each, and they still wait")
         answer: Future[Any] = Future()
 
         def ask() -> None:
@@ -179,14 +179,8 @@ class _SignedTokens:
         if not answer.done():
             self._unanswered.append(thread)
             self._credentials = None  # their lock is held by the request
-            raise self._no_answer(f"no answer within {_LONGEST_S:g} s")
+            raise _no_answer(f"within {_LONGEST_S:g} s")
         return answer.result()
-
-    def _no_answer(self, what: str) -> AuthenticationError:
-        return AuthenticationError(
-            f"the AWS credentials are not available: {what} from the credential_process of the profile, from"
-            " AWS STS or from the metadata service"
-        )
 
     def _current_credentials(self) -> Any:
         from botocore.credentials import RefreshableCredentials
@@ -239,6 +233,13 @@ class _SignedTokens:
         if options.get(_DEBUG, "").lower() == "true":
             _log_identity(session, credentials, self._region)
         return credentials
+
+
+def _no_answer(what: str) -> AuthenticationError:
+    return AuthenticationError(
+        "the AWS credentials are not available: the credential_process of the profile, AWS STS or the"
+        f" metadata service has not answered {what}"
+    )
 
 
 def _log_identity(session: Any, credentials: Any, region: str) -> None:

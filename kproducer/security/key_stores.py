@@ -21,8 +21,8 @@ from kproducer.security import jks
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
-#: The markers around a PEM object, with its label. Lines around it, and how it is broken into lines, do not
-#: matter. One expression for both would search the rest of the text for each beginning that has no end.
+#: The markers around a PEM object, with its label. Text around the object does not matter, nor do its line
+#: breaks. One expression for both markers would search the rest of the text for each BEGIN that has no END.
 _PEM_BEGIN = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----")
 _PEM_END = re.compile(r"-----END ([A-Z0-9 ]+)(?=-----)")
 _DASHES = 5
@@ -186,7 +186,7 @@ def _pem_objects(content: str | bytes) -> list[tuple[str, str]]:
         while later and later[0] < start:
             later.popleft()
         if not later:
-            position = start - _DASHES  # they may be those of the next marker
+            position = start - _DASHES  # the next marker may begin with these dashes
             continue
         body = text[start : later[0]]
         position = later.popleft() + len(f"-----END {label}-----")

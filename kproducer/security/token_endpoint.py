@@ -228,7 +228,7 @@ class _Watch:
         self._lock = threading.Lock()
         # Guarded by _lock.
         self._timer: threading.Timer | None = None
-        #: Another descriptor of the same connection: TLS takes the first one over.
+        #: A second descriptor of the connection, because TLS takes over the first one.
         self._socket: socket.socket | None = None
         self.is_late = False
 
@@ -299,7 +299,7 @@ class _Handler(urllib.request.AbstractHTTPHandler):
 
     def _connection(self, kind: Callable[..., Any], host: str, **others: Any) -> Any:
         connection = kind(host, **others)
-        # What every version of ``http.client`` calls for the TCP connection, before the tunnel and TLS.
+        # Every version of ``http.client`` calls this to connect, before the tunnel and TLS.
         connection._create_connection = self._watch.connect
         connect = connection.connect
 

@@ -43,8 +43,8 @@ _log = GuardedLogger(__name__)
 
 #: The interval when no broker has named one.
 DEFAULT_PUSH_INTERVAL_MS = 300_000
-#: Brokers accept no shorter ``interval.ms`` in a subscription. A shorter one comes from a broken broker, and
-#: would keep the I/O thread busy.
+#: The shortest ``interval.ms`` that brokers accept in a subscription. A shorter one in a response is a bug of
+#: the broker, and would keep the I/O thread busy.
 SHORTEST_PUSH_INTERVAL_MS = 100
 #: The prefixes that are used. Even with one prefix per metric, no client needs more.
 MOST_PREFIXES = 1000
@@ -371,7 +371,13 @@ class ClientTelemetry:
         self.end()
 
     def _inform(self, kind: str, now_ms: int, text: str, *arguments: object) -> None:
-        """Log a message of this kind, which begins with the client's id, unless it was logged recently."""
+        """Log a message, unless one of this kind was logged recently.
+
+        Args:
+            kind: of the message.
+            now_ms: monotonic.
+            text: formats the client's id, the arguments, and how many messages were suppressed.
+        """
         suffix = self._repeats.suffix(kind, now_ms)
         if suffix is not None:
             _log.info(text, self.client_id, *arguments, suffix, extra={"client_id": self.client_id})

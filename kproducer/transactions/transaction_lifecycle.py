@@ -118,6 +118,8 @@ class TransactionLifecycle:
         self.cause: KafkaError | None = None
         self.operation: PendingOperation | None = None
         self.transaction: OpenTransaction | None = None
+        #: What the last ``take_over`` was given.
+        self._taken_over: PreparedTransaction | None = None
         self.sequences = SequenceTracker(transactional_id is not None)
         self.can_raise_epoch = False
         self.lock = threading.RLock()
@@ -280,7 +282,7 @@ class TransactionLifecycle:
     def prepare(self) -> PreparedTransaction:
         """Hand the transaction over. Flush first; no more records are accepted.
 
-        May be repeated: the caller that was cancelled or interrupted does not have the result.
+        May be repeated: a caller that was cancelled or interrupted has not got the result.
 
         Raises:
             IllegalStateError: some records or offsets are not written yet. Others as ``begin_commit``.
@@ -323,17 +325,21 @@ class TransactionLifecycle:
                 raise InvalidArgumentError(
                     f"{prepared} has another transactional id than this producer, {self.transactional_id!r}"
                 )
-            if (
-                self.transaction is not None
-                and self.transaction.is_taken_over
-                and self.sequences.producer == producer
-                and self.state in (_S.PREPARED, _S.COMMITTING, _S.ABORTING)
+            if self._taken_over == prepared and (
+                (
+                    self.transaction is not None
+                    and self.transaction.is_taken_over
+                    and self.state in (_S.PREPARED, _S.COMMITTING, _S.ABORTING)
+                )
+                or (self.operation is not None and self.operation.name == call)
             ):
-                # The call that took it over has timed out or was interrupted, and is repeated.
+                # The call that took it over has timed out or was interrupted, and is repeated. It may have
+                # ended meanwhile; then the caller gets its outcome.
                 return self
             if self.state is not _S.UNINITIALIZED:
                 self._refuse_call(call, "use a producer that was not initialized")
             self.operation = None
+            self._taken_over = prepared
             self.move_to(_S.PREPARED)
             self.transaction = OpenTransaction(
                 prepared.transaction_version, is_taken_over=True, has_started=not prepared.is_empty

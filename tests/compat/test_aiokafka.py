@@ -59,8 +59,9 @@ async def in_the_end(condition: Callable[[], Any]) -> None:
 def test_a_loop_may_be_given_before_it_runs(client: Any, kafka: FakeKafka) -> None:
     loop = asyncio.new_event_loop()
     try:
-        with pytest.warns(DeprecationWarning, match="loop"):
+        with pytest.warns(DeprecationWarning, match="loop") as warned:
             producer = client(loop=loop, bootstrap_servers=kafka.bootstrap_servers)
+        assert {each.filename for each in warned} == {__file__}
         loop.run_until_complete(producer.start())
         assert loop.run_until_complete(producer.send_and_wait("t", b"x")).offset == 0
         loop.run_until_complete(producer.stop())

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kproducer.compat.bootstrap_servers import with_default_ports
+from kproducer.compat.kafka.settings import own_settings
 from kproducer.config.producer_config import ProducerConfig
 
 GIVEN: list[Any] = [
@@ -31,6 +32,11 @@ def test_the_originals_understand_the_same(module: str, given: Any) -> None:
     config = ProducerConfig.from_keywords({"bootstrap_servers": with_default_ports(given)})
     mine = [each.rpartition(":") for each in config.bootstrap_servers]
     assert [(host.strip("[]"), int(port)) for host, _, port in mine] == theirs
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_the_adapter_for_kafka_python_takes_them(given: Any) -> None:
+    assert own_settings({"bootstrap_servers": given})["bootstrap_servers"] == with_default_ports(given)
 
 
 @pytest.mark.parametrize("wrong", [5, None, b"a", [5], "", ",", "a:b", "a:b:c", "user:secret@a"])

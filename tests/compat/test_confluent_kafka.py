@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import confluent_kafka as peer
+import numpy as np
 import pytest
 
 from kproducer import KafkaTimeoutError, Outcome
@@ -135,6 +136,21 @@ def test_a_delivered_message(mock_cluster: MockCluster, make: Callable[..., Any]
     assert (message.leader_epoch(), len(message)) == (None, 5)
     (found,) = read(mock_cluster, "t", 1)
     assert (found.key(), found.value(), found.headers()) == (b"key", b"value", [("a", b"b"), ("c", None)])
+
+
+def test_integers_of_other_types(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    """A column of times of pandas has such integers, also before the topic is known."""
+    mock_cluster.create_topic("t", 2)
+    producer, seen = make(), Callbacks()
+    for _ in range(2):
+        producer.produce("t", b"x", partition=np.int64(1), timestamp=np.int64(5), on_delivery=seen)
+        producer.produce("t", b"x", partition=True, timestamp=np.uint32(5), on_delivery=seen)
+        assert producer.flush(PATIENCE_S) == 0
+    assert [(error, message.partition()) for error, message in seen.seen] == [(None, 1)] * 4
+    assert {each.timestamp() for each in read(mock_cluster, "t", 4)} == {(1, 5)}
+    for partition, timestamp in ((1.0, 0), (None, 0), ("1", 0), (0, 1.0)):
+        with pytest.raises(TypeError, match="integer"):
+            producer.produce("t", b"x", partition=partition, timestamp=timestamp)
 
 
 def test_callbacks_run_in_poll_and_flush_only(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:

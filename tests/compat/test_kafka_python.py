@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import confluent_kafka
+import numpy as np
 import pytest
 
 # isort: off
@@ -26,6 +27,7 @@ from tests.support.kafka.kafka_python import kafka_errors as peer_errors
 # isort: on
 
 from kproducer import KafkaTimeoutError, Outcome, StringSerializer
+from kproducer.client.metadata import Metadata
 from kproducer.compat import kafka as adapter
 from kproducer.compat.kafka import errors as adapter_errors
 from kproducer.compat.kafka import settings as adapter_settings
@@ -415,6 +417,69 @@ def test_an_older_partitioner(mock_cluster: MockCluster, make: Callable[..., Any
     assert make(partitioner=Last()).send("t", b"", b"k").get(PATIENCE_S).partition == 2
 
 
+def test_a_partitioner_of_any_number_of_arguments(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 3)
+    given: list[tuple[Any, ...]] = []
+
+    class Recorded:
+        def partition(self, *arguments: Any) -> int:
+            given.append(arguments)
+            return 1
+
+    assert make(partitioner=Recorded()).send("t", b"v", b"k").get(PATIENCE_S).partition == 1
+    assert (len(given), len(given[0]), given[0][:2]) == (1, 3, ("t", b"k"))
+
+
+def test_partitions_of_other_integer_types(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
+    mock_cluster.create_topic("t", 3)
+
+    class Random:
+        def partition(self, topic: str, key: bytes, cluster: Any) -> Any:
+            return np.int64(2)
+
+    assert make(partitioner=Random()).send("t", b"").get(PATIENCE_S).partition == 2
+    assert make().send("t", b"", partition=np.int32(1)).get(PATIENCE_S).partition == 1
+    assert make().send("t", b"", partition=True).get(PATIENCE_S).partition == 1
+
+
+def test_a_constructor_that_is_interrupted_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(Metadata, "await_update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        adapter.KafkaProducer(bootstrap_servers=UNREACHABLE)
+    assert set(threading.enumerate()) <= before
+
+
+def test_flush_after_close_has_nothing_to_wait_for(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 1)
+    producer = make()
+    sent = producer.send("t", b"")
+    producer.close(PATIENCE_S)
+    assert producer.flush(PATIENCE_S) is None
+    assert sent.succeeded()
+
+
+def test_a_partitioner_with_the_name_of_a_built_in_one(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.create_topic("t", 3)
+
+    class DefaultPartitioner:
+        def partition(self, topic: str, key: bytes, cluster: Any) -> int:
+            return 2
+
+    producer = make(partitioner=DefaultPartitioner())
+    sent = [producer.send("t", b"", key) for key in (b"a", b"b", b"c")]
+    assert [each.get(PATIENCE_S).partition for each in sent] == [2, 2, 2]
+
+
 @pytest.mark.parametrize("name", ["DefaultPartitioner", "StickyPartitioner"])
 def test_built_in_partitioners(mock_cluster: MockCluster, make: Callable[..., Any], name: str) -> None:
     mock_cluster.create_topic("t", 7)
@@ -434,9 +499,16 @@ def test_partitioners_that_are_refused() -> None:
         def on_new_batch(self, topic: str, cluster: Any, previous: int) -> None:
             pass
 
-    for partitioner, text in ((Rotating(), "on_new_batch"), (Rotating, "expected an object"), (5, "got 5")):
+    refused = [
+        (Rotating(), "on_new_batch"),
+        (Rotating, "expected an object"),
+        (5, "got 5"),
+        ("random", "got 'random'"),  # texts have a method of this name
+        (b"random", "got b'random'"),
+    ]
+    for partitioner, text in refused:
         with pytest.raises(adapter_errors.KafkaConfigurationError, match=text):
-            adapter.KafkaProducer(bootstrap_servers="a:1", partitioner=partitioner)
+            adapter.KafkaProducer(bootstrap_servers="a:1", partitioner=partitioner, **VERSION)
 
 
 def test_flush_and_close_time_out(

@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kproducer"
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PATHS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end of \1 -->", TEXT, re.DOTALL))
-STEP = re.compile(r"^\| \d+\. .*\| `([^`]+)` \| `([^`]+)` \|$", re.MULTILINE)
-STEPS = [step for table in PATHS.values() for step in STEP.findall(table)]
+STEP = re.compile(r"^\d+\. .*: `([^`]+)`, `([^`]+)`$", re.MULTILINE)
+STEPS = [step for path in PATHS.values() for step in STEP.findall(path)]
 
 
 @cache
@@ -53,9 +53,9 @@ def all_names() -> frozenset[str]:
 
 def test_each_path_has_all_its_steps() -> None:
     assert list(PATHS) == ["journey", "retry", "commit", "micro-batch", "columns"]
-    for table in PATHS.values():
-        numbers = re.findall(r"^\| (\d+)\. ", table, re.MULTILINE)
-        assert numbers == [str(number) for number in range(1, len(STEP.findall(table)) + 1)]
+    for path in PATHS.values():
+        numbers = re.findall(r"^(\d+)\. ", path, re.MULTILINE)
+        assert numbers == [str(number) for number in range(1, len(STEP.findall(path)) + 1)]
         assert len(numbers) > 6
 
 

@@ -172,7 +172,7 @@ def test_the_sidebar_is_beside_the_text_and_on_a_phone_behind_a_button(browser: 
     browser.get(f"{site}/security.html")
     captions = [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".sidebar-tree .caption-text")]
     # Furo writes captions in capital letters.
-    assert {"GUIDES", "REFERENCE", "INTERNALS"} <= {each.upper() for each in captions}
+    assert {"GUIDES", "REFERENCE", "PERFORMANCE", "INTERNALS"} <= {each.upper() for each in captions}
     assert find(browser, ".sidebar-tree .current-page").text == "Security"
     sidebar = find(browser, ".sidebar-drawer")
     assert left_and_right(browser, sidebar)[1] <= left_and_right(browser, find(browser, "article"))[0]

@@ -249,3 +249,10 @@ def test_a_producer_without_native_core_is_silent_if_that_was_requested(requeste
     done = run_python(START_TWO_PRODUCERS, **{**NOT_COMPILED, **requested})
     assert done.returncode == 0, done.stderr
     assert "native core" not in done.stderr
+
+
+def test_errors_name_a_command_that_adds_an_extra_to_an_installation_without_an_index() -> None:
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", "kproducer[cli]"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Would install" not in done.stdout

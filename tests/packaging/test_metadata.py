@@ -14,6 +14,7 @@ import pytest
 
 from build_commands import absolute_links
 from native_build import ROOT
+from tests.packaging.wheel_check import DEMO_NEEDS
 
 SOURCE = "https://example.com/us/sample"
 
@@ -94,3 +95,33 @@ def test_the_table_of_extras_is_complete(metadata: Message) -> None:
     section = document.partition("## Extras")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(metadata.get_all("Provides-Extra", []))
+
+
+def test_the_demo_has_an_extra_with_what_it_needs(metadata: Message) -> None:
+    required = metadata.get_all("Requires-Dist", [])
+    found = {
+        line for line in required for extra in ("arrow", "avro", "demo") if f'extra == "{extra}"' in line
+    }
+    names = {re.split(r"[>=<; \[]", line)[0] for line in found}
+    assert set(DEMO_NEEDS) <= names
+
+
+def test_commands_in_documents_install_from_a_clone(metadata: Message) -> None:
+    """The package is not on an index. docs/install.md says what pip makes of its name."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "*.md", "*.ipynb", "examples/*.py"], cwd=ROOT, capture_output=True, text=True
+    )
+    if tracked.returncode != 0:
+        pytest.skip("not a clone")
+    documents = {path: (ROOT / path).read_text(encoding="utf-8") for path in tracked.stdout.splitlines()}
+    assert "README.md" in documents
+    by_name = [
+        (path, command)
+        for path, text in documents.items()
+        for command in re.findall(r"pip install [^`\n#]*", text)
+        if path != "docs/install.md" and re.search(r"install (.* )?['\"]?kproducer\b(?!-)", command)
+    ]
+    assert by_name == []
+    extras = re.findall(r"-e '?\.\[([\w,]+)\]", "\n".join(documents.values()))
+    assert extras
+    assert set(",".join(extras).split(",")) <= set(metadata.get_all("Provides-Extra", []))

@@ -325,7 +325,7 @@ def make_setup(project: Path, **environment: str) -> subprocess.CompletedProcess
     python = venv / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    for path in (project / "constraints.txt", venv / ".installed"):
+    for path in (project / "constraints.txt", venv / ".created", venv / ".installed-dev"):
         path.touch()
     return subprocess.run(
         ["make", "-f", ROOT / "Makefile", "setup", f"VENV={venv}"],

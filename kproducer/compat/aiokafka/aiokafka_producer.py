@@ -23,7 +23,8 @@ from kproducer.compat.aiokafka.errors import (
 )
 from kproducer.compat.aiokafka.record_metadata import RecordMetadata
 from kproducer.compat.bootstrap_servers import with_default_ports
-from kproducer.config.producer_config import ProducerConfig
+from kproducer.config.producer_config import SETTINGS, ProducerConfig
+from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import INT32_MAX, TopicPartition
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
     from kproducer.runtime.arguments import HeadersInput
 
-#: Not given. aiokafka's own is an ``object()``, too, which programs that wrap it pass on.
+#: The argument was not given. aiokafka's own default is an ``object()``, too, and its wrappers pass that on.
 _UNSET: Any = object()
 _numbers = itertools.count(1)
 
@@ -58,10 +59,11 @@ class AIOKafkaProducer:
     A producer that was started and not stopped causes a ResourceWarning when it is deleted.
     """
 
-    # Of the class, for a constructor that fails.
+    # Defaults for ``__del__``, which is also called if the constructor fails.
     _producer: AsyncKafkaProducer | None = None
     _closed = False
 
+    @hides_arguments_in(ValueError, NotImplementedError)
     def __init__(
         self,
         *,
@@ -95,7 +97,8 @@ class AIOKafkaProducer:
     ) -> None:
         for name, value in (("loop", loop), ("api_version", api_version)):
             if value is not None:
-                warnings.warn(f"The {name} parameter is deprecated", DeprecationWarning, stacklevel=2)
+                # The caller is above the wrapper that hides the arguments.
+                warnings.warn(f"The {name} parameter is deprecated", DeprecationWarning, stacklevel=3)
         if sasl_oauth_token_provider is not None:
             raise NotImplementedError(
                 "sasl_oauth_token_provider: aiokafka's tokens have no expiry, which kproducer needs. Use"
@@ -114,6 +117,15 @@ class AIOKafkaProducer:
             raise ValueError(f"acks={acks!r}: an idempotent producer needs -1 or 'all'")
         if acks is _UNSET:
             acks = -1 if is_idempotent else 1
+        # Checked before they are calculated with.
+        checked = {
+            "request_timeout_ms": request_timeout_ms,
+            "linger_ms": linger_ms,
+            "retry_backoff_ms": retry_backoff_ms,
+            "security_protocol": security_protocol,
+        }
+        for name, value in checked.items():
+            SETTINGS[name].parse(SETTINGS[name], name, value)
         self._acks = -1 if acks == "all" else acks
         self._key_serializer, self._value_serializer = key_serializer, value_serializer
         self._transactional_id = transactional_id
@@ -293,7 +305,8 @@ class AIOKafkaProducer:
     async def commit_transaction(self) -> None:
         """Deliver what was sent, then commit.
 
-        Cancelled, it commits all the same; the next call waits for that.
+        If it is cancelled while ``send`` calls of other tasks wait for metadata or memory, nothing happens.
+        Later, it commits although it is cancelled, and the next call waits for that.
         """
         with aiokafka_errors():
             producer = self._transactional()
@@ -301,7 +314,7 @@ class AIOKafkaProducer:
             await producer._commit(always=True)
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction; also if this is cancelled."""
+        """Abort the transaction, even if this call is cancelled."""
         with aiokafka_errors():
             await self._transactional().abort_transaction()
 
@@ -318,12 +331,12 @@ class AIOKafkaProducer:
 
         Raises:
             IllegalOperation: there is no open transaction.
-            ValueError: ``group_id`` is empty or no text.
+            ValueError: ``group_id`` is empty or not a text.
         """
         producer = self._transactional()
         if not group_id or not isinstance(group_id, str):
             with aiokafka_errors():
-                # Refused without a transaction, which comes first.
+                # Raises IllegalOperation if no transaction is open: aiokafka checks that first.
                 await producer.send_offsets_to_transaction({}, ConsumerGroupMetadata("none"))
             raise ValueError(f"group_id must be a text that is not empty, not {group_id!r}")
         converted = {}

@@ -8,6 +8,7 @@ Source: confluent-kafka's API reference.
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import time
 import weakref
@@ -30,6 +31,7 @@ from kproducer.compat.confluent_kafka.group_offsets import own_group_metadata, o
 from kproducer.compat.confluent_kafka.settings import translated
 from kproducer.compat.confluent_kafka.unknown_topics import UnknownTopics, WaitingMessage
 from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import encode_headers
 from kproducer.runtime.guarded_logger import GuardedLogger
@@ -66,6 +68,7 @@ class Producer:
     #: Until ``__init__`` is done: as in confluent-kafka, a subclass may forget to call it.
     _is_closed = True
 
+    @hides_arguments_in(KafkaException, TypeError)
     def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         if config is not None and not isinstance(config, Mapping):
             raise TypeError("expected configuration dict")
@@ -146,6 +149,8 @@ class Producer:
             self._produce_later(topic, value, key, headers, partition, timestamp, on_delivery, started_s)
             return
         try:
+            if partition.__class__ is not int:
+                partition, timestamp = _integers(partition, timestamp)
             chosen: int | None = partition
             if partition < 0 or partition >= count:
                 if partition != -1:
@@ -232,7 +237,7 @@ class Producer:
     ) -> None:
         """The topic is not known: check what can be checked, and keep the message aside."""
         _check_topic(topic)
-        _check_integers(partition, timestamp)
+        partition, timestamp = _integers(partition, timestamp)
         # The caller may change these before the topic is known.
         value, key = _unchangeable(value), _unchangeable(key)
         for number, argument in ((2, value), (3, key)):
@@ -341,7 +346,7 @@ class Producer:
         if isinstance(error, own.ProducerClosedError):
             raise RuntimeError(_CLOSED) from error
         *_, partition, timestamp, _, _ = message
-        _check_integers(partition, timestamp)
+        _integers(partition, timestamp)
         raise raised(error, _CANNOT_PRODUCE) from error
 
     def __len__(self) -> int:
@@ -579,12 +584,15 @@ def _check_topic(topic: Any) -> None:
         raise TypeError(f"argument 1 must be str, not {type(topic).__name__}")
 
 
-def _check_integers(partition: Any, timestamp: Any) -> None:
-    if not isinstance(partition, int) or not isinstance(timestamp, (int, type(None))):
+def _integers(partition: Any, timestamp: Any) -> tuple[int, int]:
+    """Both as ``int``. As in confluent-kafka, types such as numpy's and ``bool`` are integers, too."""
+    try:
+        return int(operator.index(partition)), 0 if timestamp is None else int(operator.index(timestamp))
+    except TypeError:
         raise TypeError(
             "partition and timestamp must be integers, not"
             f" {type(partition).__name__} and {type(timestamp).__name__}"
-        )
+        ) from None
 
 
 def _unchangeable(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kproducer.compat.confluent_kafka.errors import KafkaException, new_error
 from kproducer.compat.confluent_kafka.producer import Producer
+from kproducer.errors.hidden_variables import hides_arguments_in
 
 if TYPE_CHECKING:
 
@@ -63,6 +64,7 @@ class SerializingProducer(Producer):
             the object and a ``SerializationContext``, and return bytes.
     """
 
+    @hides_arguments_in(KafkaException, TypeError)
     def __init__(self, conf: Mapping[str, Any]) -> None:
         given = dict(conf)
         for name in _BUILDERS:

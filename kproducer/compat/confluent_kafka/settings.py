@@ -370,7 +370,7 @@ def _number(given: Mapping[str, Any], name: str, default: int, lowest: int = 0) 
     value = given.get(name, default)
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise refused(name, "a whole number", shown(value)) from None
     if number < lowest:
         raise refused(name, f"{lowest} or more", shown(value))
@@ -393,7 +393,7 @@ def _convert_timeouts(given: Mapping[str, Any], own: dict[str, Any]) -> None:
     delivery_ms = _number(given, "message.timeout.ms", default_ms) or INT32_MAX
     try:
         linger_ms = math.ceil(float(given.get("queue.buffering.max.ms", _LINGER_MS)))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise refused("linger.ms", "milliseconds", shown(given["queue.buffering.max.ms"])) from None
     linger_ms = _parsed("linger_ms", "linger.ms", linger_ms)
     socket_ms = _number(given, "socket.timeout.ms", _SOCKET_TIMEOUT_MS)

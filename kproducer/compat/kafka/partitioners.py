@@ -45,7 +45,7 @@ def own_partitioner(partitioner: Any) -> Any:
     """kproducer's setting for kafka-python's. That of an object with ``partition`` is not used.
 
     Raises:
-        InvalidSettingError: it is no partitioner.
+        InvalidSettingError: it is not a partitioner.
     """
     if _is_built_in(partitioner) or partition_method(partitioner) is not None:
         return None
@@ -71,19 +71,34 @@ def partition_method(partitioner: Any) -> PartitionMethod | None:
         InvalidSettingError: it has to be told of new batches, which kproducer begins on another thread.
     """
     method = getattr(partitioner, "partition", None)
-    if not callable(method) or isinstance(partitioner, type) or _is_built_in(partitioner):
+    is_text = isinstance(partitioner, (str, bytes, bytearray))
+    if not callable(method) or is_text or isinstance(partitioner, type) or _is_built_in(partitioner):
         return None
     if hasattr(partitioner, "on_new_batch"):
         raise InvalidSettingError(
             "partitioner: on_new_batch() is not supported; kafka.partitioner.StickyPartitioner, and None,"
             " change the partition with each batch"
         )
-    try:
-        inspect.signature(method).bind(*("topic", "key", "key_bytes", "value", "value_bytes", "cluster"))
-    except TypeError:  # as for objects that do not extend kafka.partitioner.Partitioner
+    if not any(_is_of_kafka_python(each) for each in type(partitioner).__mro__) and _takes_three(method):
         return lambda topic, key, key_bytes, value, value_bytes, cluster: method(topic, key_bytes, cluster)
     return method  # type: ignore[no-any-return]
 
 
+def _is_of_kafka_python(kind: type) -> bool:
+    return kind.__module__.startswith("kafka.partitioner")
+
+
+def _takes_three(method: Callable[..., Any]) -> bool:
+    """Whether it takes what objects get that do not extend ``kafka.partitioner.Partitioner``."""
+    try:
+        inspect.signature(method).bind("topic", "key_bytes", "cluster")
+    except TypeError:
+        return False
+    except ValueError:  # a method in C need not have a signature
+        pass
+    return True
+
+
 def _is_built_in(partitioner: Any) -> bool:
-    return partitioner == "murmur2" or type(partitioner).__name__ in _BUILT_IN
+    kind = type(partitioner)
+    return partitioner == "murmur2" or (kind.__name__ in _BUILT_IN and _is_of_kafka_python(kind))

@@ -5,6 +5,7 @@ Settings, defaults, accepted types and errors are those of kafka-python 3.0. Sou
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kproducer import errors as own
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.compat.kafka import settings
-from kproducer.compat.kafka.errors import converted
+from kproducer.compat.kafka.errors import KafkaError, converted
 from kproducer.compat.kafka.partitioners import ClusterView, partition_method
 from kproducer.compat.kafka.record_future import FutureRecordMetadata
 from kproducer.config.producer_config import ProducerConfig
+from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.kafka_producer import KafkaProducer as OwnProducer
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import TopicPartition
@@ -48,7 +50,10 @@ class KafkaProducer:
     DEPRECATED_CONFIGS: ClassVar[tuple[str, ...]] = ()
 
     config: dict[str, Any]
+    #: ``close`` has returned: every record was delivered, or has failed.
+    _is_settled = False
 
+    @hides_arguments_in(KafkaError, ValueError)
     def __init__(self, **configs: Any) -> None:
         self._closed = True
         settings.checked_names(configs)
@@ -82,6 +87,10 @@ class KafkaProducer:
                 text = f"no broker answered within bootstrap_timeout_ms={timeout_ms}: {causes}"
                 raise converted(own.KafkaTimeoutError(text)) from error
             raise converted(error) from error
+        except BaseException:  # Ctrl-C: the caller has no producer that it could close
+            self._closed = True
+            self._producer.close(0)
+            raise
 
     def bootstrap_connected(self) -> bool:
         """Whether the producer has metadata of the cluster."""
@@ -138,7 +147,7 @@ class KafkaProducer:
                 if partition is None:
                     raise ValueError(f"Partitioner did not assign a partition for topic {topic}!")
             if partition is not None:
-                self._check_partition(topic, partition)
+                partition = self._checked_partition(topic, partition)
             future = self._producer.send(
                 topic, value_bytes, key_bytes, headers or None, partition, timestamp_ms
             )
@@ -146,13 +155,16 @@ class KafkaProducer:
             return _refused(error)
         return FutureRecordMetadata(future, _size(headers))
 
-    def _check_partition(self, topic: str, partition: Any) -> None:
-        if not isinstance(partition, int):
-            raise TypeError(f"partition must be an int or None, not {partition!r}")
+    def _checked_partition(self, topic: str, partition: Any) -> int:
+        try:
+            partition = int(operator.index(partition))  # as in kafka-python, numpy's, too
+        except TypeError:
+            raise TypeError(f"partition must be an int or None, not {partition!r}") from None
         if partition < 0:
             raise ValueError(f"partition must be >= 0, not {partition}")
         if partition >= (self._snapshot_with(topic).partition_count(topic) or 0):
             raise ValueError(f"Unrecognized partition {partition} for topic {topic}")
+        return partition  # type: ignore[no-any-return]
 
     def _snapshot_with(self, topic: str) -> MetadataSnapshot:
         """The metadata, after a wait for the topic if it is not known yet."""
@@ -163,6 +175,8 @@ class KafkaProducer:
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent is delivered or has failed. Raises KafkaTimeoutError."""
+        if self._is_settled:
+            return
         with _raising():
             self._producer.flush(timeout)
 
@@ -247,8 +261,11 @@ class KafkaProducer:
         if timeout is not None and timeout < 0:
             raise ValueError(f"Invalid timeout: {timeout}")
         self._closed = True
-        with _raising():
-            self._producer.close(timeout)
+        try:
+            with _raising():
+                self._producer.close(timeout)
+        finally:
+            self._is_settled = True
         for serializer in (self.config.get("key_serializer"), self.config.get("value_serializer")):
             if serializer is not None and hasattr(serializer, "close"):
                 serializer.close()

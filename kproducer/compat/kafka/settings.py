@@ -9,9 +9,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from kproducer.compat.bootstrap_servers import with_default_ports
 from kproducer.compat.kafka.errors import InvalidSettingError
 from kproducer.compat.kafka.partitioners import own_partitioner
-from kproducer.config.producer_config import ProducerConfig
+from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.serializers import (
     BuiltInSerializer,
@@ -24,7 +25,6 @@ from kproducer.serializers import serialize_function as own_function
 from kproducer.types import INT32_MAX
 
 _log = GuardedLogger(__name__)
-_DEFAULT_PORT = 9092
 
 #: All settings with kafka-python's defaults. ``None`` stands for its partitioner, selector and client.
 DEFAULT_CONFIG: Final[dict[str, Any]] = {
@@ -91,6 +91,8 @@ _OTHER_DEFAULTS = (
     *("bootstrap_servers", "batch_size", "linger_ms", "receive_buffer_bytes", "reconnect_backoff_max_ms"),
     "send_buffer_bytes",
 )
+#: Checked before they are compared with each other.
+_CALCULATED = ("batch_size", "max_request_size", "reconnect_backoff_ms", "reconnect_backoff_max_ms")
 #: Converted below.
 _CONVERTED = frozenset(
     (
@@ -157,6 +159,7 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         InvalidSettingError: a value is not supported.
+        ConfigError: a number is wrong.
     """
     settings = {name: configs.get(name, DEFAULT_CONFIG[name]) for name in _OTHER_DEFAULTS}
     # None means the default there.
@@ -164,7 +167,10 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("send_buffer_bytes", "receive_buffer_bytes"):
         if settings[name] is None:
             settings[name] = -1
-    settings["bootstrap_servers"] = _with_ports(settings["bootstrap_servers"])
+    for name in _CALCULATED:
+        if name in settings:
+            SETTINGS[name].parse(SETTINGS[name], name, settings[name])
+    settings["bootstrap_servers"] = with_default_ports(settings["bootstrap_servers"])
     settings["batch_size"] = min(settings["batch_size"], settings.get("max_request_size", INT32_MAX))
     if _BUFFER_MEMORY in configs:
         settings[_BUFFER_MEMORY] = configs[_BUFFER_MEMORY]
@@ -175,6 +181,8 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
     if configs.get("socks5_proxy") is not None:
         settings["proxy_url"] = configs["socks5_proxy"]
     if configs.get("ssl_ciphers") is not None:
+        if not isinstance(configs["ssl_ciphers"], str):
+            raise InvalidSettingError("ssl_ciphers: expected names of cipher suites with ':' between them")
         settings["ssl_cipher_suites"] = tuple(configs["ssl_ciphers"].split(":"))
     if configs.get("partitioner") is not None:
         settings["partitioner"] = own_partitioner(configs["partitioner"])
@@ -183,14 +191,6 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
     first_ms = settings.get("reconnect_backoff_ms", 50)
     settings["reconnect_backoff_max_ms"] = max(settings["reconnect_backoff_max_ms"], first_ms)
     return settings
-
-
-def _with_ports(servers: Any) -> list[str]:
-    given = servers.split(",") if isinstance(servers, str) else list(servers)
-    return [
-        each if each.rpartition(":")[2].isdigit() and not each.endswith("]") else f"{each}:{_DEFAULT_PORT}"
-        for each in (str(each).strip() for each in given)
-    ]
 
 
 def serialize_function(name: str, serializer: Any) -> Callable[[str, Any, Any], Any] | None:

@@ -416,6 +416,7 @@ def test_callbacks_that_cannot_be_called_are_one_line_with_the_signature(
     (record,) = (each for each in caplog.records if "called with (metadata, error)" in each.getMessage())
     assert "takes 2 positional arguments but 3 were given" in record.getMessage()
     assert not [each for each in caplog.records if each.exc_info]
+    assert "traceback" not in caplog.text
 
 
 def test_a_future_is_not_pickled() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import struct
+import traceback
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -417,3 +419,12 @@ def test_whatever_happens_each_request_ends_exactly_once_and_in_order(
     harness.client.close()
     assert [response.request.correlation_id for response in harness.done] == sent
     assert harness.client.in_flight_request_count() == 0
+
+
+def test_no_local_variable_has_the_private_key_if_the_constructor_fails() -> None:
+    failing: Any = object()  # a mechanism that cannot be attached
+    with pytest.raises(AttributeError) as caught:
+        Harness(sasl=failing, security_protocol="SASL_SSL", ssl_keystore_key="PRIVATE")
+    for frame, _ in traceback.walk_tb(caught.tb):
+        if frame.f_globals["__name__"].startswith("kproducer."):
+            assert "PRIVATE" not in repr(frame.f_locals)

@@ -435,5 +435,5 @@ def test_errors_of_the_registry(client: SchemaRegistryClient) -> None:
         compiled(Json(schema="latest", registry=client), ORDERS)
     with pytest.raises(InvalidArgumentError, match="call send_arrow once per topic"):
         compiled(Json(registry=client), ORDERS, topic=None)
-    with pytest.raises(SerializationError, match="refers to 'item', and there is no schema registry"):
+    with pytest.raises(SerializationError, match="refers to 'item', but no SchemaRegistryClient"):
         compiled(Json(schema=Schema("{}", "JSON", [SchemaReference("item.json", "item", 1)])), ORDERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 import traceback
 from typing import Any
@@ -447,7 +448,7 @@ def test_an_ipv6_address_without_brackets_is_shown_with_them(server: str, guess:
     [
         ("a:1;b:2", "separate servers with commas"),
         ("a:1 b:2", "separate servers with commas"),
-        ("a:2181/kafka", "remove '/kafka', which is no part of a broker's address"),
+        ("a:2181/kafka", "remove '/kafka', which does not belong to a broker's address"),
         (("a", 9092), "write host and port as one text: 'host:9092'"),
         ([("a", 9092)], "write host and port as one text: 'host:9092'"),
     ],
@@ -468,6 +469,17 @@ def test_a_partitioner_that_takes_other_arguments_is_refused(partitioner: Any) -
 def test_a_partitioner_may_take_any_arguments() -> None:
     assert config(partitioner=lambda *everything: 0).partitioner is not None
     assert config(partitioner=max).partitioner is max
+
+
+def test_a_wrapper_of_a_partitioner_may_pass_other_arguments() -> None:
+    def by_key(key_bytes: bytes | None, partitions: list[int]) -> int:
+        return partitions[0]
+
+    @functools.wraps(by_key)
+    def partitioner(topic: str, key: Any, key_bytes: Any, value: Any, value_bytes: Any, snapshot: Any) -> int:
+        return by_key(key_bytes, [0])
+
+    assert config(partitioner=partitioner).partitioner is partitioner
 
 
 @pytest.mark.parametrize(

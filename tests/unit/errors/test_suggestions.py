@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import copy
+import queue
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -67,6 +70,20 @@ def test_other_names_have_pythons_error() -> None:
         kproducer.Nothing  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Nothing' from 'kproducer' "):
         exec("from kproducer import Nothing", {})
+
+
+def test_code_without_a_python_frame_gets_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Extension modules and embedding programs ask for attributes, too."""
+    raised: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    monkeypatch.setattr(sys, "unraisablehook", lambda failure: raised.put(failure.exc_value))
+    for name, text in (
+        ("Producer", "use kproducer.KafkaProducer"),
+        ("Nothing", "has no attribute 'Nothing'"),
+    ):
+        _thread.start_new_thread(getattr, (kproducer, name))
+        error = raised.get(timeout=60)
+        assert isinstance(error, AttributeError)
+        assert text in str(error)
 
 
 async def enter(context: Any) -> None:

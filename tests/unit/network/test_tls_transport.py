@@ -393,3 +393,20 @@ def test_a_peer_that_prolongs_the_handshake_does_not_hold_up_the_caller() -> Non
     for _ in range(3):
         transport.handshake()
         assert not transport.is_ready
+
+
+def test_a_long_handshake_continues_with_what_has_been_read() -> None:
+    """The peer waits for the client now, so no more bytes come that could wake the selector."""
+    transport, peer = pair(
+        client=client_context(maximum_version=ssl.TLSVersion.TLSv1_2),
+        server=server_context(maximum_version=ssl.TLSVersion.TLSv1_2),
+    )
+    transport.handshake()
+    peer.step()
+    ignored = b"\x16\x03\x03\0\x04\0\0\0\0"  # HelloRequest
+    peer.sock.to_client[:0] = ignored * (1_100_000 // len(ignored))
+    peer.sock.limits = [250_000] * 4
+    peer.sock.from_client.clear()
+    while peer.sock.to_client:
+        transport.handshake()
+    assert peer.sock.from_client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from functools import partial, wraps
 from types import MethodType
@@ -11,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from kproducer import InvalidArgumentError, KafkaProducer, ProducerConfig
+from kproducer.runtime import arguments
 from kproducer.runtime.arguments import (
     LONGEST_WAIT_S,
     check_callback,
@@ -162,3 +164,14 @@ def test_what_is_bound_to_a_callback_is_not_shown() -> None:
 @pytest.mark.parametrize("callback", NOT_SWAPPED)
 def test_other_callbacks_are_accepted(callback: Callable[..., object]) -> None:
     check_callback(callback)
+
+
+def test_a_partial_with_a_placeholder_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.14: the placeholder stands for the first argument of the call, not for a bound one."""
+    placeholder = getattr(functools, "Placeholder", object())
+    monkeypatch.setattr(arguments, "_PLACEHOLDER", placeholder, raising=False)
+
+    def on_delivery(metadata: Any, context: Any, error: Any) -> None:
+        pass
+
+    check_callback(partial(on_delivery, placeholder, "context"))

@@ -8,6 +8,7 @@ import os
 import pickle
 import socket
 import ssl
+import subprocess
 import sys
 import threading
 import traceback
@@ -549,6 +550,19 @@ def test_a_forked_child_uses_connections_of_its_own(client, registry):
         assert pipe.read() == b"1"
     os.waitpid(pid, 0)
     assert client.get_subjects() == ["child"]
+
+
+def test_a_client_that_lives_until_the_interpreter_exits_closes_its_connections(
+    registry: FakeSchemaRegistry,
+) -> None:
+    program = (
+        "from kproducer.schema_registry import SchemaRegistryClient\n"
+        f"client = SchemaRegistryClient({{'url': {registry.url!r}}})\n"
+        "client.get_subjects()\n"
+    )
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stderr == ""
 
 
 def test_a_client_that_the_garbage_collector_finds_closes_its_connections_first(

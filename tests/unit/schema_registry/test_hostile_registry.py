@@ -306,6 +306,18 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next_one(registry, 
             assert client.get_subjects() == []
 
 
+def test_an_address_of_a_family_that_the_system_does_not_support(registry, monkeypatch):
+    """Such as IPv6 where the kernel does not have it: the name of a host may have such an address."""
+    port = int(registry.url.rpartition(":")[2])
+    unsupported = max(socket.AddressFamily) + 1000
+    found = [
+        (family, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for family in (unsupported, socket.AF_INET)
+    ]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *arguments: found)
+    with SchemaRegistryClient({"url": registry.url, "max.retries": 0}) as client:
+        assert client.get_subjects() == []
+
+
 def test_a_server_that_drips_does_not_keep_the_next_url_from_its_turn(registry):
     def drip(connection: socket.socket) -> None:
         read_request(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -245,3 +246,98 @@ def test_a_role_of_aws_that_cannot_be_assumed(tmp_path, monkeypatch, is_denied):
         )
     assert ("AccessDenied" if is_denied else "Could not connect") in str(failed)
     assert places_of(SECRET, failed) == []
+
+
+def confluent(name: str, value: object) -> Callable[[], Any]:
+    from kproducer.compat.confluent_kafka import Producer
+
+    settings = {
+        "bootstrap.servers": "localhost:1",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "user",
+        "sasl.password": SECRET,
+        name: value,
+    }
+    return lambda: Producer(settings)
+
+
+def serializing(name: str, value: object) -> Callable[[], Any]:
+    from kproducer.compat.confluent_kafka import SerializingProducer
+
+    return lambda: SerializingProducer({"sasl.password": SECRET, name: value})
+
+
+def kafka_python(**more: object) -> Callable[[], Any]:
+    from kproducer.compat.kafka import KafkaProducer as Adapter
+
+    return lambda: Adapter(**{**PLAIN, **more})
+
+
+def aiokafka(**more: object) -> Callable[[], Any]:
+    from kproducer.compat.aiokafka import AIOKafkaProducer
+
+    return lambda: AIOKafkaProducer(**{**PLAIN, **more})
+
+
+async def started(**more: object) -> None:
+    from kproducer.compat.aiokafka import AIOKafkaProducer
+
+    await AIOKafkaProducer(**{**PLAIN, "request_timeout_ms": 50, **more}).start()
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        confluent("linger.ms", -1),
+        confluent("lingers", 1),
+        confluent("error_cb", 1),
+        confluent("default.topic.config", 1),
+        confluent("compression.type", "none of them"),
+        confluent("message.timeout.ms", "soon"),
+        confluent("security.protocol", "SASL_SSL_"),
+        serializing("key.serializer.builder", 1),
+        serializing("lingers", 1),
+        kafka_python(linger_ms=-1),
+        kafka_python(lingers=1),
+        kafka_python(metrics_enabled=False),
+        kafka_python(key_serializer=1),
+        kafka_python(partitioner=1),
+        kafka_python(acks="none"),
+        kafka_python(bootstrap_timeout_ms=1),
+        aiokafka(linger_ms=-1),
+        aiokafka(acks=7),
+        aiokafka(compression_type="none of them"),
+        aiokafka(enable_idempotence=True, acks=1),
+        aiokafka(sasl_oauth_token_provider=1),
+        aiokafka(security_protocol="SASL_SSL", sasl_mechanism="none of them"),
+        lambda: asyncio.run(started()),
+        lambda: asyncio.run(started(compression_type="zstd", partitioner=lambda *_: 0)),
+    ],
+)
+def test_adapters(create):
+    with pytest.raises(Exception) as refused:  # noqa: PT011  # of each adapter's own classes
+        create()
+    assert places_of(SECRET, refused.value) == []
+
+
+@pytest.mark.parametrize(
+    ("create", "name"),
+    [
+        (confluent("linger.ms", float("inf")), "linger.ms"),
+        (confluent("message.timeout.ms", float("inf")), "message.timeout.ms"),
+        (kafka_python(batch_size="many"), "batch_size"),
+        (kafka_python(max_request_size="large"), "max_request_size"),
+        (kafka_python(reconnect_backoff_ms="soon"), "reconnect_backoff_ms"),
+        (kafka_python(ssl_ciphers=5), "ssl_ciphers"),
+        (aiokafka(linger_ms="soon"), "linger_ms"),
+        (aiokafka(request_timeout_ms="soon"), "request_timeout_ms"),
+        (aiokafka(retry_backoff_ms="soon"), "retry_backoff_ms"),
+        (aiokafka(security_protocol=5), "security_protocol"),
+    ],
+)
+def test_adapters_name_a_setting_of_the_wrong_type(create, name):
+    """They calculate with some settings before the producer checks them."""
+    with pytest.raises(Exception, match=f"{name}: expected") as refused:
+        create()
+    assert places_of(SECRET, refused.value) == []

@@ -741,6 +741,38 @@ def test_a_hand_over_may_be_repeated_where_it_was_prepared() -> None:
         other.manager.lifecycle.prepare()
 
 
+def test_the_end_of_a_taken_over_transaction_is_not_requested_twice() -> None:
+    """A call that is repeated because it was cancelled has the same outcome, also if it has ended meanwhile.
+
+    The broker could only answer for the transaction that it knows now.
+    """
+    kit = Stage()
+    handed = prepared(kit)
+    other = finisher(kit, handed)
+    operation = other.manager.lifecycle.begin_commit("commit_prepared")
+    other.settle()
+    assert operation.has_ended
+    requests = list(other.asked)
+    again = other.manager.lifecycle.take_over(handed, "commit_prepared").begin_commit("commit_prepared")
+    assert again is operation
+    other.settle()
+    assert other.asked == requests
+    other.manager.lifecycle.acknowledge(operation)
+    # The outcome is known now, so this is another call.
+    assert other.manager.lifecycle.take_over(handed, "commit_prepared").state is _S.PREPARED
+
+
+def test_an_outcome_is_that_of_the_same_taken_over_transaction() -> None:
+    kit = Stage()
+    first = prepared(kit)
+    other = finisher(kit, first)
+    other.manager.lifecycle.begin_commit("commit_prepared")
+    other.settle()
+    second = first._replace(epoch=first.epoch + 1)
+    assert other.manager.lifecycle.take_over(second, "commit_prepared").state is _S.PREPARED
+    assert other.manager.lifecycle.operation is None
+
+
 def test_an_empty_transaction_can_be_handed_over() -> None:
     kit = Stage()
     handed = kit.manager.lifecycle.prepare()
