@@ -200,9 +200,9 @@ def report_speed(console: Console, journeys: Sequence[Journey], compression: str
     """Print records per second and CPU."""
     console.print(
         "\n[bold]Full speed[/]: nothing but sending. A result per record,\n"
-        f"acks=all, linger 5 ms, compression {compression}. CPU of the process."
+        f"acks=all, no idempotence, linger 5 ms, compression {compression}."
     )
-    table = figures("records/s", "CPU per record")
+    table = figures("records/s", "process CPU/record")
     for journey in journeys:
         count, cost, client = journey.measured_count, journey.cost, journey.client
         speed, cpu = (

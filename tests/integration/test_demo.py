@@ -60,7 +60,7 @@ def test_both_clients_are_compared_at_full_speed_and_at_a_fixed_rate():
         "kproducer",
         "confluent-kafka",
     ]
-    assert "A result per record,\nacks=all, linger 5 ms, compression none. CPU of the process." in said
+    assert "A result per record,\nacks=all, no idempotence, linger 5 ms, compression none." in said
     assert max(map(len, said.splitlines())) <= 80
 
 
