@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kerberos browser native docs generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo broker bench bench-secured performance wheel wheels sanitize clean
+.PHONY: help setup kerberos browser native docs generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo record-demo broker bench bench-secured performance wheel wheels sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -128,10 +128,13 @@ ifeq ($(wildcard $(VENV)/.installed-dev),)
 demo: export KPRODUCER_INTERPRETED ?= 1
 demo: export KPRODUCER_NATIVE ?= cython
 endif
-demo: $(call needs,demo) $(if $(SPARK),$(call needs,spark)) ## send a million events to an embedded broker and read them back (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=; SPARK=1: a Spark job, too)
+demo: $(call needs,demo) $(if $(SPARK),$(call needs,spark)) ## send a million events to an embedded broker with kproducer and confluent-kafka, and check each (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=; SPARK=1: a Spark job, too)
 	@$(PY) $(COMPILE)
 	@$(PY) -m examples.demo $(if $(KAFKA),--kafka $(KAFKA)) $(if $(SECURE),--secure) \
 		$(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(if $(COUNT),--count $(COUNT)) $(if $(INPUT),--input $(INPUT)) $(if $(SPARK),--spark) $(DEMO_ARGS)
+
+record-demo: $(call needs,demo) native ## run the demo and write what it prints into docs/images/demo.svg
+	@$(PY) -m docs.record_demo
 
 broker: $(call needs,demo) ## run Apache Kafka until Ctrl-C (KAFKA=4.4.0, NODES=1, PORT=; SECURE=1: with TLS) and print how to reach it
 	@$(PY) -m tests.support.kafka.run_broker $(or $(KAFKA),$(KAFKA_VERSION)) $(if $(NODES),--nodes $(NODES)) $(if $(PORT),--port $(PORT)) $(if $(SECURE),--secure)

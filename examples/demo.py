@@ -1,9 +1,11 @@
-"""Send a million records to a broker, read them back and check each one: ``make demo``.
+"""Send a million records to a broker, with kproducer and confluent-kafka, and check each one: ``make demo``.
 
 By default the broker is a mock cluster, started in a child process: no Java, no network. ``--kafka VERSION``
 runs Apache Kafka, ``--secure`` runs it with SASL_SSL, ``--bootstrap HOST:PORT`` uses an existing cluster.
-Another client (confluent-kafka) reads the records back; each is compared with what was sent. The exit code is
-0 only if all of them are at the reported offsets. Then a typed table goes the same way as Avro.
+The clients send the same records to the same topic, in turns; while one sends, the process does nothing else.
+confluent-kafka's consumer reads the records back, and each is compared with what was sent. A second phase
+measures latency at a fixed rate. Then a typed table goes the same way as Avro. The exit code is 0 only if all
+records are there once, and at the offsets that kproducer's futures reported.
 """
 
 from __future__ import annotations
@@ -13,19 +15,29 @@ import secrets
 import sys
 import tempfile
 import uuid
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import confluent_kafka
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
 from examples import demo_columns, spark_demo
-from examples.demo_journey import Journey, gives_up_on_interrupt
+from examples.demo_clients import (
+    SETTINGS,
+    Client,
+    Confluent,
+    KproducerCallbacks,
+    KproducerFutures,
+    Record,
+    gives_up_on_interrupt,
+)
+from examples.demo_journey import Journey, Reader
 from examples.demo_source import FileLines, JsonEvents, Source, portions
 from kproducer import KafkaError, KafkaProducer, build_info
 from tests.support.kafka import sasl
@@ -38,20 +50,25 @@ DEFAULT_COUNT = 1_000_000
 #: The mock keeps 5 MiB per partition; a portion of the demo must fit even if partitions are uneven.
 MOCK_PARTITIONS = 32
 KAFKA_PARTITIONS = 6
+#: Of the phase that measures latency: moderate, so that no record waits for others.
+RATE, RATE_SECONDS = 5_000, 2
+PROGRESS = (TextColumn("{task.description:26}"), BarColumn(8), TextColumn("verified"), MofNCompleteColumn())
 
 
 class Target(NamedTuple):
     """A running cluster.
 
     Attributes:
-        bootstrap_servers: for the producer.
-        security: the producer's further settings, by Kafka's dotted names.
+        bootstrap_servers: for the producers.
+        security: kproducer's further settings, by Kafka's dotted names.
+        peer_security: the same for confluent-kafka.
         reader_servers: for the client that reads the records back, without encryption and authentication.
         description: in words.
     """
 
     bootstrap_servers: str
     security: dict[str, str]
+    peer_security: dict[str, str]
     reader_servers: str
     description: str
 
@@ -62,7 +79,7 @@ def broker(arguments: argparse.Namespace, topics: Sequence[str], console: Consol
     if arguments.bootstrap:
         require_broker(arguments.bootstrap)
         create_topics(arguments.bootstrap, topics)
-        yield Target(arguments.bootstrap, {}, arguments.bootstrap, f"Kafka at {arguments.bootstrap}")
+        yield Target(arguments.bootstrap, {}, {}, arguments.bootstrap, f"Kafka at {arguments.bootstrap}")
     elif arguments.secure:
         with secured_kafka(arguments.kafka or NEWEST_VERSION, topics, console) as target:
             yield target
@@ -72,14 +89,14 @@ def broker(arguments: argparse.Namespace, topics: Sequence[str], console: Consol
         with cluster:
             servers = cluster.bootstrap_servers
             create_topics(servers, topics)
-            yield Target(servers, {}, servers, f"Apache Kafka {arguments.kafka}, {servers}")
+            yield Target(servers, {}, {}, servers, f"Apache Kafka {arguments.kafka}, {servers}")
     else:
         with MockCluster.start(broker_count=3) as mock:
             for topic in topics:
                 mock.create_topic(topic, MOCK_PARTITIONS)
             version = confluent_kafka.libversion()[0]
             what = f"mock cluster (librdkafka {version}), 3 nodes, {MOCK_PARTITIONS} partitions"
-            yield Target(mock.bootstrap_servers, {}, mock.bootstrap_servers, what)
+            yield Target(mock.bootstrap_servers, {}, {}, mock.bootstrap_servers, what)
 
 
 def create_topics(bootstrap_servers: str, topics: Sequence[str]) -> None:
@@ -102,112 +119,141 @@ def secured_kafka(version: str, topics: Sequence[str], console: Console) -> Iter
     with cluster, tempfile.TemporaryDirectory() as folder:
         sasl.add_scram_user(cluster.bootstrap_servers, user, password)
         create_topics(cluster.bootstrap_servers, topics)
+        ca_file = authority.write(Path(folder))
         security = {
             "security.protocol": "SASL_SSL",
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": authority.write(Path(folder)),
+            "ssl.truststore.location": ca_file,
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.jaas.config": (
                 "org.apache.kafka.common.security.scram.ScramLoginModule required"
                 f" username={sasl.quoted(user)} password={sasl.quoted(password)};"
             ),
         }
+        peer_security = {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": ca_file,
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password,
+        }
         servers = cluster.bootstrap("SECURE")
         what = f"Apache Kafka {version}, SASL_SSL (SCRAM-SHA-512), {servers}"
-        yield Target(servers, security, cluster.bootstrap_servers, what)
+        yield Target(servers, security, peer_security, cluster.bootstrap_servers, what)
 
 
 def producer_settings(target: Target, compression: str) -> dict[str, Any]:
-    """By Kafka's dotted names."""
-    settings = {"bootstrap.servers": target.bootstrap_servers, "compression.type": compression}
-    return {**settings, **target.security}
+    """For all clients, by Kafka's dotted names."""
+    return {**SETTINGS, "bootstrap.servers": target.bootstrap_servers, "compression.type": compression}
 
 
 def run(target: Target, topic: str, source: Source, compression: str, console: Console) -> bool:
-    """Send and verify everything and print the report; returns whether all records were correct."""
-    latencies_ns = array("q")
-    sending_seconds = 0.0
-    size_bytes = verified = unexpected = 0
-    errors: list[BaseException] = []
-    columns = (
-        TextColumn("{task.description:10}"),
-        BarColumn(40),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    producer = KafkaProducer.from_config(producer_settings(target, compression))
-    with producer, gives_up_on_interrupt(producer), Progress(*columns, console=console) as progress:
-        sending = progress.add_task("sending", total=source.count)
-        verifying = progress.add_task("verifying", total=source.count)
-        for values in portions(source):
-            journey = Journey(values)
-            journey.send(producer, topic, lambda step: progress.advance(sending, step))
-            found, strange = journey.verify(
-                target.reader_servers, topic, lambda step: progress.advance(verifying, step)
-            )
-            verified += found
-            unexpected += strange
-            latencies_ns += journey.latencies_ns
-            sending_seconds += journey.sending_seconds
-            size_bytes += sum(map(len, values))
-            errors += journey.errors
-        metrics = producer.metrics()["producer-metrics"]
-        versions = producer.health().negotiated_versions
-    report(console, source.count, size_bytes, sending_seconds, latencies_ns, metrics, versions)
-    holds = verified == source.count and unexpected == 0
-    console.print(f"[bold {'green' if holds else 'red'}]verified {verified:,} of {source.count:,}[/]")
-    if unexpected:
-        console.print(f"[red]{unexpected:,} unexpected records[/]")
-    if errors:
-        console.print(f"[red]{len(errors):,} failed; the first: {errors[0]}[/]")
-    return holds
-
-
-def report(
-    console: Console,
-    count: int,
-    size_bytes: int,
-    seconds: float,
-    latencies_ns: array[int],
-    metrics: Mapping[str, Any],
-    versions: Mapping[int, Mapping[str, int]],
-) -> None:
-    """Print the figures of the producer."""
-    ordered = sorted(latencies_ns)
-
-    def percentile(share: float) -> str:
-        return (
-            f"{ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1e6:,.1f} ms" if ordered else "-"
+    """Let every client send everything, and print the report; returns whether all records were correct."""
+    settings = producer_settings(target, compression)
+    producer = KafkaProducer.from_config({**settings, **target.security})
+    with producer, gives_up_on_interrupt(producer):
+        clients = (
+            KproducerFutures(producer, topic),
+            KproducerCallbacks(producer, topic),
+            Confluent({**settings, **target.peer_security}, topic),
         )
-
-    batches, requests = int(metrics["batch-total"]), int(metrics["produce-request-total"])
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_row(
-        "throughput",
-        f"[bold]{count / seconds:,.0f} records/s[/]  {size_bytes / seconds / 1e6:,.1f} MB/s"
-        f"  ({seconds:.1f} s, {size_bytes / max(count, 1):,.0f} bytes each)",
-    )
-    table.add_row(
-        "latency",
-        f"p50 {percentile(0.50)}  p95 {percentile(0.95)}  p99 {percentile(0.99)}  max {percentile(1.0)}",
-    )
-    table.add_row("batches", f"{batches:,}  ({count / max(batches, 1):,.0f} records each)")
-    table.add_row("requests", f"{requests:,}  ({batches / max(requests, 1):,.1f} batches each)")
-    table.add_row("versions", versions_in_use(versions))
+        journeys, sample = compare(clients, source, Reader(target.reader_servers, topic), console)
+        report_speed(console, journeys, compression)
+        # Callbacks of both, after everything else: nothing waits for a full buffer.
+        report_latency(console, [(client.name, client.latencies(sample, RATE)) for client in clients[1:]])
+        versions = producer.health().negotiated_versions
     code = build_info()
-    table.add_row("code", f"{code.kernel} kernel, {code.client} client")
-    console.print()
+    console.print(
+        f"\n[dim]{code.kernel} kernel, {code.client} client, {versions_in_use(versions, 'PRODUCE')}[/]"
+    )
+    return report_verified(console, journeys, source.count)
+
+
+def compare(
+    clients: Sequence[Client], source: Source, reader: Reader, console: Console
+) -> tuple[list[Journey], list[Record]]:
+    """Send and verify portion by portion, each client in its turn.
+
+    Returns what happened, and the first records, repeated, for ``RATE_SECONDS`` at ``RATE`` per second.
+    """
+    journeys = [Journey(client, reader) for client in clients]
+    sample: list[Record] = []
+    # Drawn between portions only: a thread that draws it would take CPU while a client sends.
+    with Progress(*PROGRESS, console=console, auto_refresh=False) as progress:
+        tasks = [progress.add_task(f"{each.name}, {each.result}s", total=source.count) for each in clients]
+        for portion in portions(source):
+            is_warm_up = not sample
+            sample = sample or list(islice(cycle(portion), RATE * RATE_SECONDS))
+            for journey, task in zip(journeys, tasks, strict=True):
+                progress.refresh()
+                journey.travel(portion, partial(advance, progress, task), is_warm_up=is_warm_up)
+    return journeys, sample
+
+
+def advance(progress: Progress, task: TaskID, step: int) -> None:
+    """Move and draw a progress bar."""
+    progress.advance(task, step)
+    progress.refresh()
+
+
+def report_speed(console: Console, journeys: Sequence[Journey], compression: str) -> None:
+    """Print records per second and CPU."""
+    console.print(
+        "\n[bold]Full speed[/]: nothing but sending. A result per record,\n"
+        f"acks=all, no idempotence, linger 5 ms, compression {compression}."
+    )
+    table = figures("records/s", "process CPU/record")
+    for journey in journeys:
+        count, cost, client = journey.measured_count, journey.cost, journey.client
+        speed, cpu = (
+            (f"{count / cost.seconds:,.0f}", f"{cost.cpu_seconds / count * 1e6:.2f} µs") if count else "--"
+        )
+        table.add_row(f"{client.name}, {client.result}s", speed, cpu)
     console.print(table)
 
 
-def versions_in_use(negotiated: Mapping[int, Mapping[str, int]]) -> str:
-    """The versions in use of each API, over all nodes."""
-    spoken: dict[str, set[int]] = {}
-    for versions in negotiated.values():
-        for name, version in versions.items():
-            spoken.setdefault(name.title().replace("_", ""), set()).add(version)
-    return "  ".join(f"{name} v{'/'.join(map(str, sorted(found)))}" for name, found in sorted(spoken.items()))
+def report_latency(console: Console, measured: Sequence[tuple[str, list[float]]]) -> None:
+    """Print percentiles."""
+    console.print(f"\n[bold]{RATE:,} records/s[/] for {RATE_SECONDS} s: from the call to the callback.")
+    table = figures("p50", "p99")
+    for name, seconds in measured:
+        ordered = sorted(seconds)
+        shares = (ordered[int(share * len(ordered))] for share in (0.5, 0.99))
+        table.add_row(name, *(f"{each * 1e3:,.1f} ms" for each in shares))
+    console.print(table)
+    console.print("[dim]docs/performance.md has more workloads and clients.[/]")
+
+
+def figures(*columns: str) -> Table:
+    """A table with a client's name and these columns."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("", min_width=26)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def report_verified(console: Console, journeys: Sequence[Journey], count: int) -> bool:
+    """Print how many records were read back; returns whether those were all, and no others."""
+    for journey in journeys:
+        client = journey.client
+        name = f"{client.name}, {client.result}s"
+        if not journey.holds(count):
+            console.print(f"[bold red]{name}: verified {journey.verified:,} of {count:,}[/]")
+        if journey.unexpected:
+            console.print(f"[red]{name}: {journey.unexpected:,} unexpected records[/]")
+        if journey.failed:
+            console.print(f"[red]{name}: {journey.failed:,} failed; the first: {journey.error}[/]")
+    holds = all(journey.holds(count) for journey in journeys)
+    if holds:
+        console.print(f"[bold green]verified {count:,} of {count:,}[/] in each row")
+    return holds
+
+
+def versions_in_use(negotiated: Mapping[int, Mapping[str, int]], api: str) -> str:
+    """Over all nodes."""
+    found = sorted({versions[api] for versions in negotiated.values() if api in versions})
+    return f"{api.title()} v{'/'.join(map(str, found))}"
 
 
 def main() -> None:
@@ -234,9 +280,9 @@ def main() -> None:
         if arguments.spark:
             spark_demo.require_java()
         with broker(arguments, (topic, avro_topic), console) as target:
-            console.print(f"[bold]{source.description}[/] -> {target.description}\n")
+            console.print(f"[bold]{source.description}[/]\n-> {target.description}\n")
             holds = run(target, topic, source, arguments.compression, console)
-            settings = producer_settings(target, arguments.compression)
+            settings = {**producer_settings(target, arguments.compression), **target.security}
             holds &= demo_columns.show(settings, target.reader_servers, avro_topic, source.count, console)
             if arguments.spark:
                 is_mock = not (arguments.kafka or arguments.secure or arguments.bootstrap)
@@ -248,9 +294,7 @@ def main() -> None:
                     reader_servers=target.reader_servers,
                 )
             else:
-                console.print(
-                    "\n[dim]make demo SPARK=1 also runs a Spark job: needs Java 17, installs pyspark[/]"
-                )
+                console.print("\n[dim]make demo SPARK=1 also runs a Spark job (needs Java 17).[/]")
     except KeyboardInterrupt:
         print("the demo was interrupted", file=sys.stderr)
         sys.exit(130)  # as shells report it

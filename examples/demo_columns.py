@@ -23,7 +23,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from examples.demo_journey import gives_up_on_interrupt
+from examples.demo_clients import gives_up_on_interrupt
 from kproducer import KafkaProducer
 from kproducer.columnar import Avro
 from kproducer.schema_registry import SchemaRegistryClient

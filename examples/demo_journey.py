@@ -1,99 +1,98 @@
-"""One portion of the demo's records: sent with kproducer, read back with confluent-kafka, compared."""
+"""One client's records: sent in portions, each read back with confluent-kafka's consumer and compared."""
 
 from __future__ import annotations
 
-import logging
 import time
-from array import array
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
-from kproducer import KafkaProducer, RecordMetadata
-from tests.support.kafka.reader import iterate_topic
+from confluent_kafka import Message
+
+from examples.demo_clients import Client, Cost, Position, Record, Results, measured
+from tests.support.kafka.reader import iterate_messages, partitions_of
 
 #: Records per step of the progress bar.
-STEP_RECORDS = 2000
-_FLUSH_TIMEOUT_SECONDS = 120
+STEP_RECORDS = 20_000
 _READ_TIMEOUT_SECONDS = 300
 
 Advance = Callable[[int], None]
 
 
-@contextmanager
-def gives_up_on_interrupt(producer: KafkaProducer) -> Iterator[None]:
-    """At Ctrl-C, do not wait for records that are not acknowledged, as the producer's ``with`` block does."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        logging.disable()  # the producer would also report how many records it gives up
-        producer.close(0)
-        raise
-
-
 class Journey:
-    """The state of one portion. The producer's I/O thread stores the results."""
+    """What has happened to the records of one client.
 
-    def __init__(self, values: list[bytes]) -> None:
-        self.values = values
-        self.sending_seconds = 0.0
-        self.latencies_ns = array("q", bytes(8 * len(values)))
-        self.errors: list[BaseException] = []
-        self._sent_at_ns = array("q", bytes(8 * len(values)))
-        self._partitions = array("i", bytes(4 * len(values)))
-        self._offsets = array("q", [-1]) * len(values)
+    Attributes:
+        verified: records that were read once, and that are where the client reported them.
+        unexpected: other records that were read.
+        failed: records that were not acknowledged, and ``error`` the first reason.
+        measured_count: the records that ``cost`` is about: those that did not warm up the client.
+    """
 
-    def send(self, producer: KafkaProducer, topic: str, advance: Advance) -> None:
-        """Send every value and wait for every result."""
-        sent_at_ns, clock, send, answered = (
-            self._sent_at_ns,
-            time.perf_counter_ns,
-            producer.send,
-            self._answered,
-        )
-        started_ns = clock()
-        for number, value in enumerate(self.values):
-            sent_at_ns[number] = clock()
-            send(topic, value, on_delivery=partial(answered, number))
-            if number % STEP_RECORDS == STEP_RECORDS - 1:
-                advance(STEP_RECORDS)
-        producer.flush(_FLUSH_TIMEOUT_SECONDS)
-        self.sending_seconds = (clock() - started_ns) / 1e9
-        advance(len(self.values) % STEP_RECORDS)
+    def __init__(self, client: Client, reader: Reader) -> None:
+        self.client = client
+        self.verified = self.unexpected = self.failed = self.measured_count = 0
+        self.error: object = None
+        self.cost = Cost()
+        self._reader = reader
 
-    def _answered(self, number: int, metadata: RecordMetadata, error: BaseException | None) -> None:
-        if error is not None:
-            self.errors.append(error)
-            return
-        self.latencies_ns[number] = time.perf_counter_ns() - self._sent_at_ns[number]
-        self._partitions[number] = metadata.partition
-        self._offsets[number] = metadata.offset
+    def holds(self, count: int) -> bool:
+        """Whether all of ``count`` records were verified, and nothing else was read."""
+        return self.verified == count and not self.unexpected
 
-    def partition_of(self, number: int) -> int:
-        """The partition and offset of a value, once it is acknowledged."""
-        return self._partitions[number]
+    def travel(self, records: Sequence[Record], advance: Advance, *, is_warm_up: bool) -> None:
+        """Send a portion, and verify it."""
+        results, cost = measured(self.client, records)
+        if not is_warm_up:
+            self.cost = self.cost.plus(cost)
+            self.measured_count += len(records)
+        self.verify(records, results(), advance)
 
-    def verify(self, bootstrap_servers: str, topic: str, advance: Advance) -> tuple[int, int]:
-        """Read the portion back: (values at the reported offsets, unexpected records)."""
-        expected: dict[int, dict[int, int]] = {}
-        for number, (partition, offset) in enumerate(zip(self._partitions, self._offsets, strict=True)):
-            if offset >= 0:
-                expected.setdefault(partition, {})[offset] = number
-        verified = unexpected = 0
-        for record in iterate_topic(
-            bootstrap_servers,
-            topic,
-            start_offsets={partition: min(offsets) for partition, offsets in expected.items()},
-            next_offsets={partition: max(offsets) + 1 for partition, offsets in expected.items()},
-            partitions=list(expected),
-            timeout_seconds=_READ_TIMEOUT_SECONDS,
-        ):
-            number = expected[record.partition].pop(record.offset, None)
-            if number is not None and record.value == self.values[number] and record.key is None:
-                verified += 1
-                if verified % STEP_RECORDS == 0:
+    def verify(self, records: Sequence[Record], results: Results, advance: Advance) -> None:
+        """Read what is new in the topic, and compare."""
+        self.failed += len(records) - results.acknowledged
+        self.error = self.error or results.error
+        check = _at_positions(records, results.positions) if results.positions else _once_each(records)
+        found = 0
+        for message in self._reader.new_messages():
+            position, record = (message.partition(), message.offset()), (message.key(), message.value())
+            if check(position, record):
+                found += 1
+                if found % STEP_RECORDS == 0:
                     advance(STEP_RECORDS)
             else:
-                unexpected += 1
-        advance(verified % STEP_RECORDS)
-        return verified, unexpected
+                self.unexpected += 1
+        self.verified += found
+        advance(found % STEP_RECORDS)
+
+
+def _at_positions(records: Sequence[Record], positions: list[Position]) -> Callable[[Position, Record], bool]:
+    """Whether a record is at the position that was reported for it."""
+    expected = dict(zip(positions, records, strict=True))
+    return lambda position, record: expected.pop(position, None) == record
+
+
+def _once_each(records: Sequence[Record]) -> Callable[[Position, Record], bool]:
+    """Whether a record was sent, and as often as it is read."""
+    left = Counter(records)
+
+    def check(_position: Position, record: Record) -> bool:
+        count = left[record]
+        left[record] = count - 1
+        return count > 0
+
+    return check
+
+
+class Reader:
+    """Reads a topic from where it stopped before."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._topic = topic
+        found = partitions_of(bootstrap_servers, topic, time.monotonic() + _READ_TIMEOUT_SECONDS)
+        self._positions = dict.fromkeys(found, 0)
+
+    def new_messages(self) -> Iterable[Message]:
+        """To the end of every partition."""
+        deadline = time.monotonic() + _READ_TIMEOUT_SECONDS
+        return iterate_messages(self._bootstrap_servers, self._topic, self._positions, deadline=deadline)
