@@ -74,8 +74,8 @@ class AsyncKafkaProducer:
     nothing if it was not their turn yet; otherwise they continue in the background, and the same
     transactional call made again waits for the end and has the same outcome, even if the first call has ended
     meanwhile. Its timeout starts when the cancelled call stops waiting. ``send_offsets_to_transaction`` made
-    again adds the offsets again, which is harmless. ``abort_transaction`` and ``aclose`` are carried out in any
-    case.
+    again adds the offsets again, which is harmless. ``abort_transaction`` and ``aclose`` are carried out in
+    any case.
     """
 
     @hides_arguments
