@@ -51,7 +51,7 @@ html_title = f"kproducer {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-# A list of the few modules whose docstrings are in the reference would be of no use.
+# The modules of the reference are pages already.
 html_domain_indices = False
 html_theme_options = {
     "source_repository": "https://github.com/kproducer/kproducer/",

@@ -72,8 +72,9 @@ class AsyncKafkaProducer:
     If a call is cancelled: ``CancelledSend.of`` explains the ``CancelledError`` of ``send``. ``flush`` and
     ``partitions_for`` only stop waiting. ``send_many``, ``send_arrow`` and the calls of transactions do
     nothing if it was not their turn yet; otherwise they continue in the background, and the same
-    transactional call made again waits for the end and has its outcome, also if it has ended meanwhile. Its
-    timeout counts from the end of the cancelled call. ``abort_transaction`` and ``aclose`` are carried out in
+    transactional call made again waits for the end and has the same outcome, even if the first call has ended
+    meanwhile. Its timeout starts when the cancelled call stops waiting. ``send_offsets_to_transaction`` made
+    again adds the offsets again, which is harmless. ``abort_transaction`` and ``aclose`` are carried out in
     any case.
     """
 

@@ -19,7 +19,7 @@ Setting                                    Meaning
 ``ssl.key.location``                       its key, in PEM format
 ``ssl.key.password``                       of the key
 ``proxy``                                  URL of a proxy, such as ``http://proxy.example.com:3128``;
-                                           ``socks5://`` needs ``pip install 'kproducer[proxy]'``; default:
+                                           ``socks5://`` needs ``pip install -e '.[proxy]'``; default:
                                            ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY``, ``NO_PROXY``
 ``timeout``                                seconds for one HTTP request, from connecting to the end of the
                                            response; default 10

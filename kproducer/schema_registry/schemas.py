@@ -57,8 +57,8 @@ class Schema:
     Attributes:
         schema_str: the schema's text; for Protobuf a file, or its ``FileDescriptorProto`` in base64.
         schema_type: ``AVRO``, ``PROTOBUF`` or ``JSON``.
-        references: the schemas that it refers to; at most 1,000, directly or through others, at most 100
-            within each other, and of 32 Mi characters together.
+        references: the schemas that it refers to; at most 1,000, directly and through others, nested at most
+            100 deep, with 32 Mi characters of text in total.
         metadata: tags and properties, as in the registry's JSON.
         rule_set: data-contract rules, as in the registry's JSON.
 
