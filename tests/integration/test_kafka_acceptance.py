@@ -240,6 +240,10 @@ def ask_kproducer(world: World, case: Case) -> str:
         try:
             producer.partitions_for("t")
         except AuthenticationError as error:
+            if case.host == "localhost" and "certificate of '127.0.0.1'" in str(error):
+                # The bootstrap server was accepted. It was asked for metadata before the topic was known, and
+                # the certificate need not be valid for the advertised address, which is asked for the topic.
+                return ""
             assert case.delay_s <= time.monotonic() - begin_s < PROMPT_S + case.delay_s
             return str(error)
         return ""
