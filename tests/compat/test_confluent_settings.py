@@ -126,14 +126,15 @@ def test_what_settings_become(given: dict[str, Any], expected: dict[str, Any]) -
 def test_a_server_without_a_port_has_the_port_of_librdkafka(
     given: str, expected: list[str], name: str
 ) -> None:
-    found: list[str] = []
-    producer = peer.Producer(
-        {name: given, "log_level": 0, "statistics.interval.ms": 1, "stats_cb": found.append}
-    )
-    while not found:
+    theirs: set[str] = set()
+
+    def read(statistics: str) -> None:
+        theirs.update(each.removesuffix("/bootstrap") for each in json.loads(statistics)["brokers"])
+
+    producer = peer.Producer({name: given, "log_level": 0, "statistics.interval.ms": 1, "stats_cb": read})
+    while len(theirs) < len(expected):  # the first statistics may come before the servers are known
         producer.poll(1)
     producer.close()
-    theirs = {each.removesuffix("/bootstrap") for each in json.loads(found[0])["brokers"]}
     mine = ProducerConfig.from_keywords(settings.translated({name: given}).own).bootstrap_servers
     assert theirs == set(mine) == set(expected)
 

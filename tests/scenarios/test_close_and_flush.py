@@ -126,7 +126,8 @@ def test_close_ends_when_the_last_record_has_expired(stage: Stage, cluster: Fake
     closer.start()
     closer.join(PATIENCE_S)
     assert not closer.is_alive()
-    assert sent.error().outcome is Outcome.REJECTED
+    # UNKNOWN if the last attempt is on its way when the time is over.
+    assert sent.error().outcome in (Outcome.REJECTED, Outcome.UNKNOWN)
 
 
 def test_close_releases_callers_that_wait_for_metadata(stage: Stage, cluster: FakeCluster) -> None:
