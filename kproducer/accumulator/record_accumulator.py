@@ -590,14 +590,19 @@ class RecordAccumulator:
         """The records whose outcome is not known, or whose delivery callbacks have not run. Any thread."""
         return PendingRecords([batch for batch in list(self._incomplete) if not batch.result.done])
 
-    def await_completion(self, timeout_ms: float | None = None) -> FlushResult | None:
-        """Wait until every record accepted before this call has been delivered or has failed.
+    def await_completion(
+        self, pending: PendingRecords, timeout_ms: float | None = None
+    ) -> FlushResult | None:
+        """Wait until these records have been delivered or have failed.
+
+        Args:
+            pending: taken before ``begin_flush``: records that are done after that still count.
+            timeout_ms: in milliseconds; ``None``: no limit.
 
         Returns:
             How many of them were delivered and have failed; ``None``: not all within ``timeout_ms``.
         """
         deadline_ms = None if timeout_ms is None else self._clock.monotonic_ms() + timeout_ms
-        pending = self.pending_records()
         for result in pending:
             left_s = None
             if deadline_ms is not None:

@@ -179,8 +179,10 @@ class ProducerEngine:
         """See ``KafkaProducer.flush``."""
         timeout_s = checked_timeout_s("flush", timeout)
         self.check_may_wait("flush")
+        pending = self.accumulator.pending_records()
         with self.call_times.timing("flush-time-ns-total"), self.flushing():
-            result = self.accumulator.await_completion(None if timeout_s is None else timeout_s * 1000)
+            timeout_ms = None if timeout_s is None else timeout_s * 1000
+            result = self.accumulator.await_completion(pending, timeout_ms)
         if result is None:
             raise self.unfinished_flush(timeout)
         return result

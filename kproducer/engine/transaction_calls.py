@@ -152,8 +152,9 @@ class TransactionCalls:
     def prepare(self, timeout: float | None) -> PreparedTransaction:
         """See ``KafkaProducer.prepare``."""
         engine, transaction_lifecycle, timeout_s = self._check_may_wait("prepare", timeout)
+        pending = engine.accumulator.pending_records()
         with engine.call_times.timing("txn-prepare-time-ns-total"), engine.flushing():
-            flushed = engine.accumulator.await_completion(timeout_s * 1000)
+            flushed = engine.accumulator.await_completion(pending, timeout_s * 1000)
         if flushed is None:
             raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
         return transaction_lifecycle.prepare()

@@ -354,9 +354,10 @@ def test_expired_batch_is_neither_split_nor_sent_again() -> None:
 
 def flush(kit: Kit, timeout_ms: float | None) -> FlushResult | None:
     mark = object()
+    pending = kit.accumulator.pending_records()
     try:
         kit.accumulator.begin_flush(mark)
-        return kit.accumulator.await_completion(timeout_ms)
+        return kit.accumulator.await_completion(pending, timeout_ms)
     finally:
         kit.accumulator.end_flush(mark)
 

@@ -60,7 +60,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
     @rule()
     def flush_without_waiting(self) -> None:
         self.kit.accumulator.begin_flush(self)
-        self.kit.accumulator.await_completion(0)
+        self.kit.accumulator.await_completion(self.kit.accumulator.pending_records(), 0)
         self.kit.accumulator.end_flush(self)
 
     # -- Sender ----------------------------------------------------------------------------------------
