@@ -133,9 +133,13 @@ def test_records_that_arrive_after_the_transaction_timed_out(three_nodes, make_p
     late.send(topic, b"late", partition=0).result(30)
     await_no_open_transaction(servers, topic, [0, 1])
     late.send(topic, b"later", partition=0)
-    with pytest.raises((AbortTransactionError, FencedError)) as caught:
+
+    def send_another_and_commit() -> None:
         late.send(topic, b"later", partition=1)  # raises if the answer to the other one has arrived
         late.commit_transaction()
+
+    with pytest.raises((AbortTransactionError, FencedError)) as caught:
+        send_another_and_commit()
     if isinstance(caught.value, AbortTransactionError) and has_protocol_2:
         late.abort_transaction()
     elif isinstance(caught.value, AbortTransactionError):
