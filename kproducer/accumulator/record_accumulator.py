@@ -114,6 +114,13 @@ class PendingRecords:
                 # It was split: wait for the parts, too.
                 self._results.extend(result.parts[1])
 
+    def include(self, later: PendingRecords) -> None:
+        """Add the batches that are not among these yet. Not during or after the iteration."""
+        known = set(self._results)
+        added = [batch for batch in later._batches if batch.result not in known]
+        self._batches += added
+        self._results += [batch.result for batch in added]
+
     def outcome(self) -> FlushResult:
         """How many were delivered and have failed, after the iteration."""
         # While a batch is being split, it may be found beside its parts.
@@ -596,7 +603,7 @@ class RecordAccumulator:
         """Wait until these records have been delivered or have failed.
 
         Args:
-            pending: taken before ``begin_flush``: records that are done after that still count.
+            pending: the records.
             timeout_ms: in milliseconds; ``None``: no limit.
 
         Returns:

@@ -41,6 +41,7 @@ from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+    from kproducer.accumulator.record_accumulator import PendingRecords
     from kproducer.bulk.column_format import ColumnFormat
     from kproducer.config.producer_settings import ProducerSettings
     from kproducer.engine.producer_health import ProducerHealth
@@ -308,20 +309,20 @@ class AsyncKafkaProducer:
         if timeout_s is not None:
             timeout_s = max(timeout_s, 0.001)  # before Python 3.12, wait_for does not even begin with 0
         engine = self._lifecycle.running_engine()
-        with engine.flushing():
+        with engine.flushing() as pending:
             try:
-                return await asyncio.wait_for(self._flushed(), timeout_s)
+                return await asyncio.wait_for(self._flushed(pending), timeout_s)
             except asyncio.TimeoutError:
                 raise engine.unfinished_flush(timeout) from None
 
-    async def _flushed(self) -> FlushResult:
+    async def _flushed(self, pending: PendingRecords) -> FlushResult:
         loop = asyncio.get_running_loop()
         await self._until_accepted()
         engine = self._lifecycle.running_engine()
         # The batches that were begun meanwhile must not linger either.
         engine.sender.wakeup()
         waiters = waiters_of(loop)
-        pending = engine.accumulator.pending_records()
+        pending.include(engine.accumulator.pending_records())
         for result in pending:
             await waiters.result_done(result)
         await waiters.caught_up()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.record_accumulator import RecordAccumulator
+from kproducer.accumulator.record_accumulator import PendingRecords, RecordAccumulator
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
@@ -165,13 +165,18 @@ class ProducerEngine:
         refuse_in_the_middle_of_send(call, self.accumulator)
 
     @contextlib.contextmanager
-    def flushing(self) -> Iterator[None]:
-        """Within this block, batches are sent without waiting for ``linger_ms``."""
+    def flushing(self) -> Iterator[PendingRecords]:
+        """Within this block, batches are sent without waiting for ``linger_ms``.
+
+        Gives the records that are pending when the block begins.
+        """
         flush = object()
+        # Before the flush begins, when the I/O thread may complete them at once.
+        pending = self.accumulator.pending_records()
         try:
             self.accumulator.begin_flush(flush)
             self.sender.wakeup()
-            yield
+            yield pending
         finally:
             self.accumulator.end_flush(flush)
 
@@ -179,9 +184,8 @@ class ProducerEngine:
         """See ``KafkaProducer.flush``."""
         timeout_s = checked_timeout_s("flush", timeout)
         self.check_may_wait("flush")
-        pending = self.accumulator.pending_records()
-        with self.call_times.timing("flush-time-ns-total"), self.flushing():
-            timeout_ms = None if timeout_s is None else timeout_s * 1000
+        timeout_ms = None if timeout_s is None else timeout_s * 1000
+        with self.call_times.timing("flush-time-ns-total"), self.flushing() as pending:
             result = self.accumulator.await_completion(pending, timeout_ms)
         if result is None:
             raise self.unfinished_flush(timeout)

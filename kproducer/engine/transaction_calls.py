@@ -152,8 +152,7 @@ class TransactionCalls:
     def prepare(self, timeout: float | None) -> PreparedTransaction:
         """See ``KafkaProducer.prepare``."""
         engine, transaction_lifecycle, timeout_s = self._check_may_wait("prepare", timeout)
-        pending = engine.accumulator.pending_records()
-        with engine.call_times.timing("txn-prepare-time-ns-total"), engine.flushing():
+        with engine.call_times.timing("txn-prepare-time-ns-total"), engine.flushing() as pending:
             flushed = engine.accumulator.await_completion(pending, timeout_s * 1000)
         if flushed is None:
             raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")

@@ -528,3 +528,14 @@ def test_batch_that_cannot_be_finished_fails_alone(monkeypatch: pytest.MonkeyPat
     assert error.outcome is Outcome.NOT_SENT
     assert isinstance(good.exception(0), KafkaError)
     kit.assert_all_memory_is_back()
+
+
+def test_records_of_two_moments_are_counted_once() -> None:
+    kit = Kit(linger_ms=0)
+    kit.append(0)
+    pending = kit.accumulator.pending_records()
+    kit.append(2)
+    pending.include(kit.accumulator.pending_records())
+    for batch in kit.drain():
+        kit.finish(batch)
+    assert kit.accumulator.await_completion(pending, 0) == FlushResult(2, 0)

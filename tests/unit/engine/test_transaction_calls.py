@@ -38,9 +38,7 @@ class Bench:
         self.transaction_manager = SimpleNamespace(
             protocol=SimpleNamespace(waits_for="EndTxn waits for broker 1")
         )
-        self.accumulator = SimpleNamespace(
-            pending_records=lambda: None, await_completion=lambda pending, timeout_ms: self.flushed
-        )
+        self.accumulator = SimpleNamespace(await_completion=lambda pending, timeout_ms: self.flushed)
         self.transaction_lifecycle: Any = self
         self.calls = TransactionCalls(self)  # type: ignore[arg-type]
 
