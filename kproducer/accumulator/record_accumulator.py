@@ -13,7 +13,7 @@ append, abort and the release of memory share this order.
 from __future__ import annotations
 
 import random as random_module
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Final
 
 from kproducer.accumulator.buffer_pool import BufferPool
@@ -21,10 +21,10 @@ from kproducer.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES
 from kproducer.accumulator.future_record_metadata import (
     DeliveryCallback,
     FutureRecordMetadata,
-    ProduceRequestResult,
 )
 from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues, Record, TopicQueues
+from kproducer.accumulator.pending_records import PendingRecords
 from kproducer.accumulator.producer_batch import ProducerBatch
 from kproducer.accumulator.ready_batches import ReadyBatches
 from kproducer.client.metadata_snapshot import MetadataSnapshot
@@ -95,43 +95,6 @@ class _Append:
         self.to_compress: ProducerBatch | None = None
         self.future: FutureRecordMetadata | None = None
         self.wakes_sender = False
-
-
-class PendingRecords:
-    """The records that a flush waits for: those of some batches. For one thread.
-
-    An iteration gives the results of the batches; wait for each one before the next one is asked for.
-    """
-
-    def __init__(self, batches: list[ProducerBatch]) -> None:
-        self._batches = batches
-        self._results = [batch.result for batch in batches]
-
-    def __iter__(self) -> Iterator[ProduceRequestResult]:
-        for result in self._results:
-            yield result
-            if result.parts is not None:
-                # It was split: wait for the parts, too.
-                self._results.extend(result.parts[1])
-
-    def include(self, later: PendingRecords) -> None:
-        """Add the batches that are not among these yet. Not during or after the iteration."""
-        known = set(self._results)
-        added = [batch for batch in later._batches if batch.result not in known]
-        self._batches += added
-        self._results += [batch.result for batch in added]
-
-    def outcome(self) -> FlushResult:
-        """How many were delivered and have failed, after the iteration."""
-        # While a batch is being split, it may be found beside its parts.
-        parts = {part for result in self._results if result.parts is not None for part in result.parts[1]}
-        delivered = failed = 0
-        for batch in self._batches:
-            if batch.result not in parts:
-                failed_here = batch.result.failed_count(batch.record_count)
-                failed += failed_here
-                delivered += batch.record_count - failed_here
-        return FlushResult(delivered, failed)
 
 
 class RecordAccumulator:

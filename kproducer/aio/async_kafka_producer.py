@@ -41,7 +41,7 @@ from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from kproducer.accumulator.record_accumulator import PendingRecords
+    from kproducer.accumulator.pending_records import PendingRecords
     from kproducer.bulk.column_format import ColumnFormat
     from kproducer.config.producer_settings import ProducerSettings
     from kproducer.engine.producer_health import ProducerHealth

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.record_accumulator import PendingRecords, RecordAccumulator
+from kproducer.accumulator.pending_records import PendingRecords
+from kproducer.accumulator.record_accumulator import RecordAccumulator
 from kproducer.client.metadata import Metadata
 from kproducer.client.network_client import new_network_client
 from kproducer.config.producer_config import ProducerConfig
