@@ -98,7 +98,8 @@ class Coordination:
     def _write_markers(self, transaction: Transaction, written_as: Producer, commit: bool) -> None:
         for name, index in sorted(transaction.partitions):
             topic = self._cluster.topics.get(name)
-            if topic is not None:
+            # The topic may have been created again, with fewer partitions.
+            if topic is not None and index < len(topic.partitions):
                 partition = topic.partitions[index]
                 partition.markers.append(Marker(partition.next_offset, *written_as, commit))
                 partition.next_offset += 1

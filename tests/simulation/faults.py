@@ -1,0 +1,212 @@
+"""What goes wrong in a simulation: faults of single requests, and of brokers, network and machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kproducer import KafkaProducer
+from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
+from kproducer.testing.fakebroker.actions import Action, Delay, Reply
+from kproducer.testing.fakebroker.faults import Forgery
+from tests.scenarios import internals
+from tests.simulation.plan import PRODUCE, AtTime, OnRequest
+from tests.simulation.world import World
+
+#: Milliseconds for which ``forget_producers`` waits for a quiet moment.
+_PATIENCE = 1000
+_COORDINATION = (10, 22, 24, 25, 26, 28)
+
+
+class RequestFaults:
+    """Decides about requests as the plan says. A handler of ``FakeCluster.control``.
+
+    Attributes:
+        met: the faults that have found their request.
+    """
+
+    def __init__(self, planned: Iterable[OnRequest]) -> None:
+        self._planned = {(fault.api_key, fault.number): fault for fault in planned}
+        self._counts: Counter[int] = Counter()
+        self.met: list[OnRequest] = []
+
+    def __call__(self, context: RequestContext) -> Action | None:
+        key = context.api_key
+        number = self._counts[key]
+        self._counts[key] += 1
+        fault = self._planned.get((key, number))
+        if fault is None:
+            return None
+        action: Action | None = getattr(self, fault.kind)(context, fault)
+        if action is not None:
+            self.met.append(fault)
+        return action
+
+    def refuse(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        """The broker does not process the request and returns an error code."""
+        if context.api_key == PRODUCE:
+            return faults.forge_produce(lambda *_: Forgery(fault.code))(context)
+        if context.api_key == 3:
+            return faults.refuse_metadata(fault.code)(context)
+        if context.api_key in _COORDINATION:
+            return faults.refuse_coordination(fault.code)(context)
+        return None
+
+    def process_and_refuse(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        """The broker processes the request and returns an error code all the same."""
+        if context.api_key == PRODUCE:
+            return faults.append_and_refuse(fault.code)(context)
+        if context.api_key in _COORDINATION:
+            context.apply()
+            return faults.refuse_coordination(fault.code)(context)
+        return None
+
+    def close_before(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        return faults.close_before()(context)
+
+    def close_after(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        return faults.close_after()(context)
+
+    def reset_after(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        return faults.close_after(reset=True)(context)
+
+    def stall_before(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        return faults.stall_before()(context)
+
+    def stall_after(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        return faults.stall_after()(context)
+
+    def silence(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        """The request is processed, and the responses to later ones come first."""
+        context.apply()
+        return faults.silence()(context)
+
+    def wrong_correlation_id(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        return faults.wrong_correlation_id()(context)
+
+    def fragmented(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        return faults.fragmented()(context)
+
+    def late(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        """Processed at once, answered later; so are the next requests of the connection."""
+        return Delay(fault.seconds, context.answer())
+
+    def throttled(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        answer = context.answer()
+        if isinstance(answer, Reply) and hasattr(answer.message, "throttle_time_ms"):
+            answer.message.throttle_time_ms = int(fault.seconds * 1000)
+        return answer
+
+
+class ClusterFaults:
+    """Carries out the faults that have a time. Each method runs in a task of the simulation."""
+
+    def __init__(self, world: World, cluster: FakeCluster, producer: KafkaProducer) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._producer = producer
+
+    def carry_out(self, planned: Iterable[AtTime]) -> None:
+        """All of them, in the order of time; at the end, brokers and network work again."""
+        started_ns = self._world.scheduler.now_ns
+        for fault in sorted(planned, key=lambda each: each.at_s):
+            wait_ns = started_ns + int(fault.at_s * 1e9) - self._world.scheduler.now_ns
+            if wait_ns > 0:
+                self._world.scheduler.sleep(wait_ns)
+            getattr(self, fault.kind)(fault)
+
+    def clean_restart(self, fault: AtTime) -> None:
+        """Partitions keep each producer's last batch only."""
+        self._cluster.restart_cleanly(fault.broker_id)
+
+    def crash(self, fault: AtTime) -> None:
+        """The broker is away for some time; another one leads its partitions meanwhile, if there is one."""
+        self._cluster.kill(fault.broker_id, reset=True)
+        self._cluster.elect_leaders()
+        self._world.sleep(fault.seconds)
+        self._cluster.restart(fault.broker_id)
+        self._cluster.elect_leaders()
+
+    def freeze(self, fault: AtTime) -> None:
+        """The broker reads nothing for some time."""
+        self._cluster.stall_reading(fault.broker_id)
+        self._world.sleep(fault.seconds)
+        self._cluster.resume_reading(fault.broker_id)
+
+    def drop_connections(self, fault: AtTime) -> None:
+        self._cluster.drop_connections(fault.broker_id)
+
+    def reset_connections(self, fault: AtTime) -> None:
+        """The network breaks the broker's connections; what is on the way arrives or is lost."""
+        self._world.network.reset_connections(self._cluster.brokers[fault.broker_id].port)
+
+    def partition_network(self, fault: AtTime) -> None:
+        """Nothing arrives at and from the broker for some time, and nobody is told."""
+        port = self._cluster.brokers[fault.broker_id].port
+        self._world.network.block(port)
+        self._world.sleep(fault.seconds)
+        self._world.network.unblock(port)
+
+    def move_leader(self, fault: AtTime) -> None:
+        if self._has_partition(fault):
+            self._cluster.move_leader(fault.topic, fault.partition, fault.broker_id)
+
+    def _has_partition(self, fault: AtTime) -> bool:
+        """It may be gone after ``fewer_partitions``."""
+        return fault.partition < len(self._cluster.topics[fault.topic].partitions)
+
+    def move_leader_after_restart(self, fault: AtTime) -> None:
+        """The new leader knows each producer's last batch only."""
+        if not self._has_partition(fault):
+            return
+        with self._cluster.log.changed:
+            self._cluster.move_leader(fault.topic, fault.partition, fault.broker_id)
+            self._cluster.topics[fault.topic].partitions[fault.partition].producers.reload_snapshot()
+
+    def no_leader(self, fault: AtTime) -> None:
+        """The partition has no leader for some time."""
+        if self._has_partition(fault):
+            self._cluster.move_leader(fault.topic, fault.partition, -1)
+            self._world.sleep(fault.seconds)
+            self.move_leader(fault)
+
+    def recreate_topic(self, fault: AtTime) -> None:
+        self._cluster.recreate_topic(fault.topic)
+
+    def fewer_partitions(self, fault: AtTime) -> None:
+        """The topic is deleted, and created again with one partition."""
+        self._cluster.recreate_topic(fault.topic, 1)
+
+    def forget_producers(self, fault: AtTime) -> None:
+        """All producer ids expire, once everything is answered: leaders that forget what they have written, and
+        not answered, cannot tell a repetition from a new batch."""
+        for _ in range(_PATIENCE):
+            if not internals.incomplete_count(self._producer):
+                break
+            self._world.sleep(0.001)
+        else:
+            return
+        with self._cluster.log.changed:
+            for topic in self._cluster.topics.values():
+                for partition in topic.partitions:
+                    partition.producers.forget()
+
+    def lower_limit(self, fault: AtTime) -> None:
+        """``max.message.bytes`` is small for some time."""
+        options = self._cluster.topics[fault.topic].options
+        options.max_message_bytes, before = 400, options.max_message_bytes
+        self._world.sleep(fault.seconds)
+        options.max_message_bytes = before
+
+    def move_coordinator(self, fault: AtTime) -> None:
+        with self._cluster.log.changed:
+            for key in list(self._cluster.coordination.transactions.transactions):
+                self._cluster.coordination.moved[1, key] = fault.broker_id
+
+    def wall_clock(self, fault: AtTime) -> None:
+        """The wall clock is set forwards, or backwards."""
+        self._world.wall_shift_ns += int(fault.seconds * 1e9)
+
+    def suspend(self, fault: AtTime) -> None:
+        """The whole machine sleeps: time passes, and nothing runs."""
+        self._world.scheduler.now_ns += int(fault.seconds * 1e9)

@@ -1,0 +1,186 @@
+"""Plan: everything that happens in one simulation, as data that can be printed, shrunk and pasted into a test."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import attrs
+
+PRODUCE, METADATA = 0, 3
+
+
+# -- what callers do -----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Send:
+    """Send records.
+
+    Attributes:
+        topic: their topic.
+        partition: their partition; ``None`` leaves it to the partitioner.
+        count: how many, one after the other or in one call.
+        size: of each value, in bytes, at least.
+        by: "send", "send_many" or "send_arrow".
+        waits: wait for the outcome of all of them.
+    """
+
+    topic: str = "t"
+    partition: int | None = 0
+    count: int = 1
+    size: int = 0
+    by: str = "send"
+    waits: bool = False
+
+
+@attrs.frozen
+class Flush:
+    """Flush; the timeout is in seconds."""
+
+    timeout: float | None = None
+
+
+@attrs.frozen
+class Purge:
+    """Give up what is not acknowledged."""
+
+    in_queue: bool = True
+    in_flight: bool = True
+
+
+@attrs.frozen
+class Sleep:
+    """Do nothing for some seconds."""
+
+    seconds: float
+
+
+@attrs.frozen
+class Close:
+    """Close the producer; the timeout is in seconds."""
+
+    timeout: float | None = None
+
+
+@attrs.frozen
+class Transaction:
+    """Begin a transaction, do something, and commit or abort it, as an application does that retries.
+
+    Attributes:
+        steps: within it.
+        commits: else it is aborted.
+        with_offsets: also commit an offset of a consumer group.
+        timeout: of each transactional call, in seconds; ``None``: ``max_block_ms``.
+    """
+
+    steps: tuple[Send | Flush | Purge | Sleep, ...]
+    commits: bool = True
+    with_offsets: bool = False
+    timeout: float | None = None
+
+
+Step: TypeAlias = Send | Flush | Purge | Sleep | Close | Transaction
+
+
+@attrs.frozen
+class Caller:
+    """A thread, or an event loop, of the application."""
+
+    steps: tuple[Step, ...]
+    uses_asyncio: bool = False
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class OnRequest:
+    """A fault of one request.
+
+    Attributes:
+        kind: the name of a method of ``faults.RequestFaults``.
+        api_key: which requests count.
+        number: which of them, from 0, in all brokers.
+        code: an error code, where the kind has one.
+        seconds: a time, where the kind has one.
+    """
+
+    kind: str
+    number: int
+    api_key: int = PRODUCE
+    code: int = 0
+    seconds: float = 0.0
+
+
+@attrs.frozen
+class AtTime:
+    """A fault of the cluster, the network or the machine.
+
+    Attributes:
+        kind: the name of a method of ``faults.ClusterFaults``.
+        at_s: virtual seconds after the producer was created.
+        broker_id: where the kind has one.
+        topic, partition: where the kind has them.
+        seconds: how long it lasts, or by how much.
+    """
+
+    kind: str
+    at_s: float
+    broker_id: int = 1
+    topic: str = "t"
+    partition: int = 0
+    seconds: float = 0.0
+
+
+Fault: TypeAlias = OnRequest | AtTime
+
+
+@attrs.frozen
+class Plan:
+    """One simulation.
+
+    Attributes:
+        seed: decides the schedule, the network and every random choice of the producer.
+        callers: what the application does.
+        faults: what goes wrong.
+        settings: of the producer.
+        topics: number of partitions by name.
+        brokers: how many.
+        latency_ms: of the network, one way: (shortest, longest).
+        partial_rate: how often a send or a read moves a part only.
+        switch_rate: how often threads are interrupted where they could be.
+        callbacks_raise: delivery callbacks raise, after they have noted the outcome.
+        interceptors_raise: an interceptor raises in each of its methods.
+        session_s: SASL sessions end after this time; 0: no authentication.
+    """
+
+    seed: int
+    callers: tuple[Caller, ...]
+    faults: tuple[Fault, ...] = ()
+    settings: dict[str, Any] = attrs.field(factory=dict)
+    topics: dict[str, int] = attrs.field(factory=lambda: {"t": 1})
+    brokers: int = 1
+    latency_ms: tuple[float, float] = (0.05, 0.5)
+    partial_rate: float = 0.05
+    switch_rate: float = 0.05
+    callbacks_raise: bool = False
+    interceptors_raise: bool = False
+    session_s: float = 0.0
+
+    def __str__(self) -> str:
+        """Python source, without the fields that have their defaults."""
+        return _source(self)
+
+
+def _source(value: Any) -> str:
+    if attrs.has(type(value)):
+        shown = []
+        for field in attrs.fields(type(value)):
+            each = getattr(value, field.name)
+            default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]
+            if each != default:
+                shown.append(f"{field.name}={_source(each)}")
+        return f"{type(value).__name__}({', '.join(shown)})"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_source, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)

@@ -1,0 +1,155 @@
+"""World: the operating system that a producer and its brokers see in a simulation.
+
+Within ``with World(seed):``, threads, locks, clocks, sockets, selectors and sources of randomness of the
+process are those of the simulation. Nothing else may run in the process meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import random
+import selectors
+import socket
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from typing import Any
+
+from kproducer import kafka_producer
+from kproducer.accumulator import (
+    buffer_pool,
+    future_record_metadata,
+    loop_waiters,
+    owned_lock,
+    partition_queue,
+    record_accumulator,
+)
+from kproducer.network import channel_io, selector
+from kproducer.runtime import threads as io_threads
+from tests.simulation import threads
+from tests.simulation.network import Network, Selector
+from tests.simulation.scheduler import Scheduler, Task
+
+#: 2023-11-14, when virtual time begins.
+_WALL_START_NS = 1_700_000_000_000_000_000
+_RealRandom = random.Random
+
+
+class World:
+    """See the module. One at a time.
+
+    Args:
+        seed: decides everything that is left open.
+        latency_ns: of the network, one way.
+        partial_rate: how often a send or a read moves a part only.
+        switch_rate: how often threads are interrupted where they could be.
+
+    Attributes:
+        scheduler, network: its parts.
+        wall_shift_ns: by how much the wall clock was set.
+    """
+
+    def __init__(
+        self,
+        seed: object,
+        *,
+        latency_ns: tuple[int, int] = (50_000, 500_000),
+        partial_rate: float = 0.05,
+        switch_rate: float = 0.05,
+    ) -> None:
+        self.seed = seed
+        self.scheduler = Scheduler(seed, switch_rate)
+        self.network = Network(self.scheduler, latency_ns, partial_rate)
+        self.wall_shift_ns = 0
+        self._undo = contextlib.ExitStack()
+        self._randomness = _RealRandom(f"randomness {seed}")
+
+    def monotonic_ms(self) -> int:
+        return self.scheduler.now_ns // 1_000_000
+
+    def wall_ns(self) -> int:
+        return _WALL_START_NS + self.scheduler.now_ns + self.wall_shift_ns
+
+    def wall_ms(self) -> int:
+        return self.wall_ns() // 1_000_000
+
+    def run(self, *functions: Callable[[], Any], limit_s: float = 3600) -> list[Task]:
+        """Run each function as a thread, until all have returned."""
+        tasks = [self.scheduler.spawn(f.__name__, f) for f in functions]
+        self.scheduler.run(lambda: all(task.has_ended for task in tasks), int(limit_s * 1e9))
+        return tasks
+
+    def sleep(self, seconds: float) -> None:
+        self.scheduler.sleep(int(seconds * 1e9))
+
+    # -- the patches -------------------------------------------------------------------------------------
+
+    def __enter__(self) -> World:
+        scheduler, network = self.scheduler, self.network
+        for primitive in (threads.Lock, threads.RLock, threads.Event, threads.Thread, threads.Local):
+            primitive.scheduler = scheduler
+        Selector.network = network
+        simulated_owned_lock = type(
+            "OwnedLock",
+            (threads.RLock,),
+            {name: value for name, value in vars(owned_lock.OwnedLock).items() if name[:2] != "__"
+             or name in ("__init__", "__enter__")} | {"_holds_another": None},
+        )
+        main = threads.Thread(name="outside")
+
+        class SeededRandom(_RealRandom):
+            def __init__(this, seed: Any = None) -> None:
+                super().__init__(self._randomness.random() if seed is None else seed)
+
+        def current_thread() -> Any:
+            task = scheduler.current
+            return main if task is None else task.thread or task
+
+        now_s = lambda: scheduler.now_ns / 1e9  # noqa: E731
+        replaced: list[tuple[Any, dict[str, Any]]] = [
+            (threading, {
+                "Lock": threads.Lock, "RLock": threads.RLock, "_allocate_lock": threads.Lock,
+                "Event": threads.Event, "Thread": threads.Thread, "_time": now_s,
+                "get_ident": lambda: threads.get_ident(scheduler), "current_thread": current_thread,
+            }),
+            (time, {
+                "monotonic": now_s, "monotonic_ns": lambda: scheduler.now_ns, "time_ns": self.wall_ns,
+                "time": lambda: self.wall_ns() / 1e9, "perf_counter": now_s, "sleep": self.sleep,
+            }),
+            (socket, {"socket": network.socket, "socketpair": network.socketpair}),
+            (selectors, {"DefaultSelector": Selector}),
+            (random, {"Random": SeededRandom}),
+            (os, {"urandom": self._randomness.randbytes}),
+            (kafka_producer, {"SystemClock": lambda: self}),
+            (selector, {"PlaintextChannelIo": channel_io.PortableChannelIo}),
+            (io_threads, {"_this_thread": threads.Local(is_io_thread=False)}),
+            (loop_waiters, {"_this_thread": threads.Local(waiters=None)}),
+            *((module, {"OwnedLock": simulated_owned_lock})
+              for module in (buffer_pool, partition_queue, record_accumulator)),
+        ]
+        for target, names in replaced:
+            for name, value in names.items():
+                self._replace(target, name, value)
+        lock = threads.RLock()
+        self._replace(future_record_metadata.FutureRecordMetadata, "_lock", lock)
+        self._replace(future_record_metadata.FutureRecordMetadata, "_condition", threading.Condition(lock))
+        random.seed(self._randomness.random())
+        logging.disable(logging.CRITICAL)
+        self._undo.callback(logging.disable, logging.NOTSET)
+        if gc.isenabled():
+            gc.disable()
+            self._undo.callback(gc.enable)
+        self._undo.callback(scheduler.end)
+        return self
+
+    def _replace(self, target: Any, name: str, value: Any) -> None:
+        self._undo.callback(setattr, target, name, getattr(target, name))
+        setattr(target, name, value)
+
+    def __exit__(self, *_: object) -> None:
+        self._undo.close()
