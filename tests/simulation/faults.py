@@ -53,9 +53,15 @@ class RequestFaults:
         return None
 
     def process_and_refuse(self, context: RequestContext, fault: OnRequest) -> Action | None:
-        """The broker processes the request and returns an error code all the same."""
+        """The broker processes the request and returns an error code all the same, where it had none."""
         if context.api_key == PRODUCE:
-            return faults.append_and_refuse(fault.code)(context)
+            answer = context.answer()
+            if isinstance(answer, Reply) and answer.message is not None:
+                for topic in answer.message.responses:
+                    for entry in topic.partition_responses:
+                        if entry.error_code == 0:
+                            entry.error_code, entry.base_offset = fault.code, -1
+            return answer
         if context.api_key in _COORDINATION:
             context.apply()
             return faults.refuse_coordination(fault.code)(context)
@@ -117,10 +123,13 @@ class ClusterFaults:
 
     def clean_restart(self, fault: AtTime) -> None:
         """Partitions keep each producer's last batch only."""
-        self._cluster.restart_cleanly(fault.broker_id)
+        if self._cluster.brokers[fault.broker_id].up:
+            self._cluster.restart_cleanly(fault.broker_id)
 
     def crash(self, fault: AtTime) -> None:
         """The broker is away for some time; another one leads its partitions meanwhile, if there is one."""
+        if not self._cluster.brokers[fault.broker_id].up:
+            return
         self._cluster.kill(fault.broker_id, reset=True)
         self._cluster.elect_leaders()
         self._world.sleep(fault.seconds)

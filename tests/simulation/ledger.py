@@ -100,14 +100,18 @@ class Ledger:
         committed = {
             (log, record.offset) for log, partition in logs.items() for record in partition.committed_records
         }
+        # A topic that is deleted takes its records with it, whatever becomes of the transaction.
+        deleted = {(topic.name, i) for i, topic in enumerate(cluster.all_topics()) if topic in cluster.deleted_topics}
+        gone = {value for value, at in places.items() if any(log[:2] in deleted for log, _ in at)}
         known = {sent.value for sent in self.sent}
         found += [f"a record that nobody has sent is in the log: {v[:30]!r}" for v in places if v not in known]
         for sent in self.sent:
             found += self._logged(sent, places[sent.value], acks, exactly_once)
-            found += self._committed(sent, places[sent.value], committed)
+            if sent.value not in gone:
+                found += self._committed(sent, places[sent.value], committed)
         if in_order:
             found += self._order(logs)
-        return [*found, *self._atomicity(places, committed)]
+        return [*found, *self._atomicity({v: at for v, at in places.items() if v not in gone}, committed)]
 
     def _told(self, sent: Sent) -> Iterable[str]:
         if sent.raised is not None:
@@ -193,7 +197,7 @@ class Ledger:
     def _atomicity(self, places: dict[bytes, Any], committed: set[Any]) -> Iterable[str]:
         """A transaction of which callers do not know the end is seen as a whole or not at all."""
         for fate in self.transactions:
-            mine = [s for s in self.sent if s.transaction is fate and s.metadata is not None and places[s.value]]
+            mine = [s for s in self.sent if s.transaction is fate and s.metadata is not None and s.value in places]
             seen = [s for s in mine if any(place in committed for place in places[s.value])]
             if seen and len(seen) != len(mine):
                 yield f"transaction {fate.number} ({fate.told}): {len(seen)} of {len(mine)} records are seen"

@@ -43,10 +43,17 @@ class Network:
         self.blocked_ports: set[int] = set()
         self.listeners: dict[int, Socket] = {}
         self.by_descriptor: dict[int, Socket] = {}
-        self.on_sent: Callable[[int, bool, bytes], object] = lambda port, is_to_broker, data: None
+        self.on_sent: Callable[[int, bool, bytes], object] = _ignore
         self._next_descriptor = _FIRST_DESCRIPTOR
         self._next_port = _FIRST_PORT
         self._held: list[Pipe] = []
+
+    def forget(self) -> None:
+        """The simulation is over."""
+        self.on_sent = _ignore
+        self.by_descriptor.clear()
+        self.listeners.clear()
+        self._held.clear()
 
     def new_descriptor(self, sock: Socket) -> int:
         self._next_descriptor += 1
@@ -97,6 +104,10 @@ class Network:
         for sock in list(self.by_descriptor.values()):
             if sock.port == port and sock.peer_name is not None and sock.incoming is not None:
                 sock.incoming.fail(errno.ECONNRESET)
+
+
+def _ignore(port: int, is_to_broker: bool, data: bytes) -> None:
+    pass
 
 
 class Pipe:

@@ -250,10 +250,13 @@ class Scheduler:
         return ", ".join(f"{task!r} after {task.steps} steps" for task in self.tasks if not task.has_ended)
 
     def end(self) -> None:
-        """Throw away the tasks that have not ended."""
+        """Throw away the tasks that have not ended, and forget everything."""
         for task in self.tasks:
             if not task.has_ended:
                 self.current = task
                 task.greenlet.throw(greenlet.GreenletExit)
                 asyncio._set_running_loop(None)
                 self.current = None
+        self.tasks.clear()
+        self._ready.clear()
+        self._timers.clear()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import logging
 import os
+import pkgutil
 import random
 import selectors
 import socket
@@ -20,6 +22,11 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
 
+import kproducer.config
+import kproducer.security
+import kproducer.telemetry
+import kproducer.testing
+import kproducer.transactions
 from kproducer import kafka_producer
 from kproducer.accumulator import (
     buffer_pool,
@@ -34,6 +41,11 @@ from kproducer.runtime import threads as io_threads
 from tests.simulation import threads
 from tests.simulation.network import Network, Selector
 from tests.simulation.scheduler import Scheduler, Task
+
+# What is imported within a simulation would keep its clocks and locks.
+for _package in (kproducer.config, kproducer.security, kproducer.transactions, kproducer.testing, kproducer.telemetry):
+    for _found in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
+        importlib.import_module(_found.name)
 
 #: 2023-11-14, when virtual time begins.
 _WALL_START_NS = 1_700_000_000_000_000_000
@@ -153,3 +165,5 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self._undo.close()
+        # The finalizer of a producer refers to its clock, which is this object, and must not keep the rest.
+        self.network.forget()
