@@ -187,8 +187,10 @@ class ClusterFaults:
         self._cluster.recreate_topic(fault.topic, 1)
 
     def forget_producers(self, fault: AtTime) -> None:
-        """All producer ids expire, once everything is answered: leaders that forget what they have written, and
-        not answered, cannot tell a repetition from a new batch."""
+        """All producer ids expire, once everything is answered.
+
+        A leader that forgets what it has written and not answered cannot tell a repetition from a new batch.
+        """
         for _ in range(_PATIENCE):
             if not internals.incomplete_count(self._producer):
                 break

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
-from kproducer import KafkaError, Outcome, RecordMetadata
+from kproducer import ConfigError, KafkaError, Outcome, RecordMetadata
 from kproducer.testing.fakebroker import FakeCluster
 
 
@@ -101,10 +100,14 @@ class Ledger:
             (log, record.offset) for log, partition in logs.items() for record in partition.committed_records
         }
         # A topic that is deleted takes its records with it, whatever becomes of the transaction.
-        deleted = {(topic.name, i) for i, topic in enumerate(cluster.all_topics()) if topic in cluster.deleted_topics}
+        deleted = {
+            (topic.name, i) for i, topic in enumerate(cluster.all_topics()) if topic in cluster.deleted_topics
+        }
         gone = {value for value, at in places.items() if any(log[:2] in deleted for log, _ in at)}
         known = {sent.value for sent in self.sent}
-        found += [f"a record that nobody has sent is in the log: {v[:30]!r}" for v in places if v not in known]
+        found += [
+            f"a record that nobody has sent is in the log: {v[:30]!r}" for v in places if v not in known
+        ]
         for sent in self.sent:
             found += self._logged(sent, places[sent.value], acks, exactly_once)
             if sent.value not in gone:
@@ -115,9 +118,9 @@ class Ledger:
 
     def _told(self, sent: Sent) -> Iterable[str]:
         if sent.raised is not None:
-            if not isinstance(sent.raised, (KafkaError, asyncio.CancelledError)):
+            if not isinstance(sent.raised, KafkaError) or isinstance(sent.raised, ConfigError):
                 yield f"{sent}: send() raised {sent.raised!r}"
-            elif isinstance(sent.raised, KafkaError) and sent.raised.outcome not in (None, Outcome.NOT_SENT):
+            elif sent.raised.outcome not in (None, Outcome.NOT_SENT):
                 yield f"{sent}: send() raised an error with {sent.raised.outcome}: {sent.raised!r}"
             if sent.callbacks:
                 yield f"{sent}: send() raised, and its callback was called"
@@ -163,7 +166,9 @@ class Ledger:
                     yield f"{sent} is acknowledged, and not in partition {where.partition}"
             elif (where.topic, where.partition, where.offset) not in at:
                 yield f"{sent} is acknowledged at {where.partition} @{where.offset}, and in the log at {at}"
-        is_out = sent.raised is not None or (sent.error is not None and sent.error.outcome is not Outcome.UNKNOWN)
+        is_out = sent.raised is not None or (
+            sent.error is not None and sent.error.outcome is not Outcome.UNKNOWN
+        )
         if is_out and places:
             yield f"{sent} is in the log: {sent.raised or sent.error!r}"
 
@@ -197,7 +202,9 @@ class Ledger:
     def _atomicity(self, places: dict[bytes, Any], committed: set[Any]) -> Iterable[str]:
         """A transaction of which callers do not know the end is seen as a whole or not at all."""
         for fate in self.transactions:
-            mine = [s for s in self.sent if s.transaction is fate and s.metadata is not None and s.value in places]
+            mine = [
+                s for s in self.sent if s.transaction is fate and s.metadata is not None and s.value in places
+            ]
             seen = [s for s in mine if any(place in committed for place in places[s.value])]
             if seen and len(seen) != len(mine):
                 yield f"transaction {fate.number} ({fate.told}): {len(seen)} of {len(mine)} records are seen"

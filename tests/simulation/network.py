@@ -89,7 +89,9 @@ class Network:
     def hold(self, pipe: Pipe) -> None:
         self._held.append(pipe)
 
-    def socket(self, family: int = real_socket.AF_INET, kind: int = real_socket.SOCK_STREAM, *_: Any) -> Socket:
+    def socket(
+        self, family: int = real_socket.AF_INET, kind: int = real_socket.SOCK_STREAM, *_: Any
+    ) -> Socket:
         """``socket.socket``."""
         return Socket(self, family, kind)
 
@@ -113,7 +115,9 @@ def _ignore(port: int, is_to_broker: bool, data: bytes) -> None:
 class Pipe:
     """The bytes from one end of a connection to the other."""
 
-    def __init__(self, network: Network, receiver: Socket, port: int, is_to_broker: bool, is_local: bool) -> None:
+    def __init__(
+        self, network: Network, receiver: Socket, port: int, is_to_broker: bool, is_local: bool
+    ) -> None:
         self._network = network
         self._receiver = receiver
         self.sender: Socket | None = None

@@ -1,4 +1,4 @@
-"""Plan: everything that happens in one simulation, as data that can be printed, shrunk and pasted into a test."""
+"""Plan: what happens in one simulation, as data that can be printed, shrunk and pasted into a test."""
 
 from __future__ import annotations
 

@@ -21,13 +21,50 @@ from tests.simulation.plan import (
 )
 
 #: Every retriable code of Produce, and those that end a batch or a producer id.
-_PRODUCE_CODES = (-1, 2, 3, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 19, 20, 29, 32, 45, 47, 56, 59, 60, 72, 74, 75, 77, 87, 100)
+_PRODUCE_CODES = (
+    -1,
+    2,
+    3,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    13,
+    14,
+    15,
+    16,
+    19,
+    20,
+    29,
+    32,
+    45,
+    47,
+    56,
+    59,
+    60,
+    72,
+    74,
+    75,
+    77,
+    87,
+    100,
+)
 #: What a leader may return although it has appended.
 _AFTER_APPEND_CODES = (-1, 3, 6, 7, 13, 20, 46, 56)
 _METADATA_CODES = (3, 5, 9, 14, 15)
 _COORDINATOR_CODES = (7, 14, 15, 16, 51)
 _FIND, _INIT, _ADD, _ADD_OFFSETS, _END, _COMMIT_OFFSETS = 10, 22, 24, 25, 26, 28
-_LOSSES = ("close_before", "close_after", "reset_after", "stall_before", "stall_after", "silence", "wrong_correlation_id")
+_LOSSES = (
+    "close_before",
+    "close_after",
+    "reset_after",
+    "stall_before",
+    "stall_after",
+    "silence",
+    "wrong_correlation_id",
+)
 _EVENTS = (
     "clean_restart", "crash", "freeze", "drop_connections", "reset_connections", "partition_network",
     "move_leader", "move_leader_after_restart", "no_leader", "recreate_topic", "fewer_partitions",

@@ -39,7 +39,7 @@ class Task:
     """
 
     __slots__ = (
-        "_timer", "_was_woken", "error", "greenlet", "has_ended", "is_ready", "locals", "loop", "name", "number",
+        "_was_woken", "error", "greenlet", "has_ended", "is_ready", "locals", "loop", "name", "number",
         "on_end", "result", "steps", "thread", "waits_for",
     )  # fmt: skip
 
@@ -58,7 +58,6 @@ class Task:
         self.waits_for: str | None = None
         self.steps = 0
         self._was_woken = False
-        self._timer: Timer | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.waits_for or ('ended' if self.has_ended else 'ready')}>"
@@ -139,7 +138,9 @@ class Scheduler:
             raise SimulationError(f"nobody can wait here: {what}")
         task.waits_for = what
         task._was_woken = False
-        timer = None if timeout_ns is None else self.at(self.now_ns + timeout_ns, lambda: self._time_out(task))
+        timer = (
+            None if timeout_ns is None else self.at(self.now_ns + timeout_ns, lambda: self._time_out(task))
+        )
         self._hub.switch()
         task.waits_for = None
         if timer is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +22,6 @@ from kproducer import (
     KafkaError,
     KafkaProducer,
     KafkaTimeoutError,
-    Outcome,
     ProducerClosedError,
 )
 from kproducer.testing.fakebroker import FakeCluster
@@ -176,13 +176,17 @@ class _Run:
         timed = [fault for fault in plan.faults if isinstance(fault, AtTime)]
         faults = ClusterFaults(world, cluster, producer)
         tasks = [
-            scheduler.spawn(f"faults {kind}", _each_in_turn(faults, [f for f in timed if f.kind == kind], self))
+            scheduler.spawn(
+                f"faults {kind}", _each_in_turn(faults, [f for f in timed if f.kind == kind], self)
+            )
             for kind in sorted({fault.kind for fault in timed})
         ]
         if producer.config.transactional_id:
             self._until_it_ends(lambda: producer.init_transactions())
         for number, caller in enumerate(plan.callers):
-            body = self._asyncio_caller(number, caller) if caller.uses_asyncio else self._caller(number, caller)
+            body = (
+                self._asyncio_caller(number, caller) if caller.uses_asyncio else self._caller(number, caller)
+            )
             tasks.append(scheduler.spawn(f"caller {number}", body))
         for task in tasks:
             self._join(task)
@@ -235,10 +239,8 @@ class _Run:
             case planned.Sleep(seconds):
                 self.world.sleep(seconds)
             case planned.Close(timeout):
-                try:
+                with contextlib.suppress(CloseTimeoutError):
                     producer.close(timeout)
-                except CloseTimeoutError:
-                    pass
             case planned.Transaction():
                 self._transaction(number, step)
 
@@ -370,10 +372,8 @@ class _Run:
             case planned.Purge(in_queue, in_flight):
                 await producer.purge(in_queue, in_flight)
             case planned.Close(timeout):
-                try:
+                with contextlib.suppress(CloseTimeoutError):
                     await producer.aclose(timeout)
-                except CloseTimeoutError:
-                    pass
 
     # -- the end -----------------------------------------------------------------------------------------
 

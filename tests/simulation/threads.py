@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.simulation.scheduler import Scheduler, SimulationError, Task
@@ -238,7 +239,7 @@ class Thread:
             left_ns = None if deadline_ns is None else deadline_ns - scheduler.now_ns
             if left_ns is not None and left_ns <= 0:
                 return
-            task.on_end.append(lambda: scheduler.wake(me))
+            task.on_end.append(partial(scheduler.wake, me))
             scheduler.block(f"the end of {task.name}", left_ns)
 
 

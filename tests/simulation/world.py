@@ -17,9 +17,7 @@ import selectors
 import socket
 import threading
 import time
-import types
-from collections.abc import Callable, Iterator
-from concurrent import futures
+from collections.abc import Callable
 from typing import Any
 
 import kproducer.config
@@ -43,7 +41,13 @@ from tests.simulation.network import Network, Selector
 from tests.simulation.scheduler import Scheduler, Task
 
 # What is imported within a simulation would keep its clocks and locks.
-for _package in (kproducer.config, kproducer.security, kproducer.transactions, kproducer.testing, kproducer.telemetry):
+for _package in (
+    kproducer.config,
+    kproducer.security,
+    kproducer.transactions,
+    kproducer.testing,
+    kproducer.telemetry,
+):
     for _found in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
         importlib.import_module(_found.name)
 
@@ -109,14 +113,20 @@ class World:
         simulated_owned_lock = type(
             "OwnedLock",
             (threads.RLock,),
-            {name: value for name, value in vars(owned_lock.OwnedLock).items() if name[:2] != "__"
-             or name in ("__init__", "__enter__")} | {"_holds_another": None},
+            {
+                name: value
+                for name, value in vars(owned_lock.OwnedLock).items()
+                if name[:2] != "__" or name in ("__init__", "__enter__")
+            }
+            | {"_holds_another": None},
         )
         main = threads.Thread(name="outside")
 
+        draw = self._randomness.random
+
         class SeededRandom(_RealRandom):
-            def __init__(this, seed: Any = None) -> None:
-                super().__init__(self._randomness.random() if seed is None else seed)
+            def __init__(self, seed: Any = None) -> None:
+                super().__init__(draw() if seed is None else seed)
 
         def current_thread() -> Any:
             task = scheduler.current
@@ -124,15 +134,30 @@ class World:
 
         now_s = lambda: scheduler.now_ns / 1e9  # noqa: E731
         replaced: list[tuple[Any, dict[str, Any]]] = [
-            (threading, {
-                "Lock": threads.Lock, "RLock": threads.RLock, "_allocate_lock": threads.Lock,
-                "Event": threads.Event, "Thread": threads.Thread, "_time": now_s,
-                "get_ident": lambda: threads.get_ident(scheduler), "current_thread": current_thread,
-            }),
-            (time, {
-                "monotonic": now_s, "monotonic_ns": lambda: scheduler.now_ns, "time_ns": self.wall_ns,
-                "time": lambda: self.wall_ns() / 1e9, "perf_counter": now_s, "sleep": self.sleep,
-            }),
+            (
+                threading,
+                {
+                    "Lock": threads.Lock,
+                    "RLock": threads.RLock,
+                    "_allocate_lock": threads.Lock,
+                    "Event": threads.Event,
+                    "Thread": threads.Thread,
+                    "_time": now_s,
+                    "get_ident": lambda: threads.get_ident(scheduler),
+                    "current_thread": current_thread,
+                },
+            ),
+            (
+                time,
+                {
+                    "monotonic": now_s,
+                    "monotonic_ns": lambda: scheduler.now_ns,
+                    "time_ns": self.wall_ns,
+                    "time": lambda: self.wall_ns() / 1e9,
+                    "perf_counter": now_s,
+                    "sleep": self.sleep,
+                },
+            ),
             (socket, {"socket": network.socket, "socketpair": network.socketpair}),
             (selectors, {"DefaultSelector": Selector}),
             (random, {"Random": SeededRandom}),
@@ -141,8 +166,10 @@ class World:
             (selector, {"PlaintextChannelIo": channel_io.PortableChannelIo}),
             (io_threads, {"_this_thread": threads.Local(is_io_thread=False)}),
             (loop_waiters, {"_this_thread": threads.Local(waiters=None)}),
-            *((module, {"OwnedLock": simulated_owned_lock})
-              for module in (buffer_pool, partition_queue, record_accumulator)),
+            *(
+                (module, {"OwnedLock": simulated_owned_lock})
+                for module in (buffer_pool, partition_queue, record_accumulator)
+            ),
         ]
         for target, names in replaced:
             for name, value in names.items():

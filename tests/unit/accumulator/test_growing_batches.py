@@ -315,3 +315,11 @@ def open_batch_after(kit: Kit, partition: int) -> int:
     builder = open_batch(kit, partition).builder
     assert builder is not None
     return len(builder.buffer)
+
+
+def test_the_first_buffer_is_not_larger_than_the_memory() -> None:
+    kit = Kit(linger_ms=0, batch_size=1500, buffer_memory=3000, compression_type="gzip")
+    kit.append(0)
+    (batch,) = kit.drain()
+    kit.finish(batch)
+    kit.assert_all_memory_is_back()
