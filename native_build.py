@@ -14,6 +14,7 @@ complete: what an interrupted build leaves is not used.
 
 from __future__ import annotations
 
+import copy
 import fcntl
 import hashlib
 import importlib.metadata
@@ -66,6 +67,7 @@ _LINUX_MODULE = "kproducer.network._native_channel_io"
 #: The code of all of them; the modules beside the sources only refer to it. ``__mypyc`` is added by mypyc.
 _GROUP = "kproducer._compiled"
 _SHARED = f"{_GROUP}__mypyc"
+_REFERENCES = f"{_GROUP}_references"
 #: Cython's functions are ordinary built-in ones, without code for attributes and annotations in each module;
 #: their signatures can still be inspected. A module whose functions are decorated has a line that says so.
 _DIRECTIVES = {"binding": False, "embedsignature": True, "embedsignature.format": "clinic"}
@@ -87,6 +89,8 @@ MYPY_FLAGS = ["--config-file=", "--ignore-missing-imports", "--follow-imports=si
 _REMEDY = "A C compiler and Python's headers are needed (Debian: apt-get install gcc python3-dev)"
 #: What was translated and compiled before, by Python version.
 _KEPT = Path("build", "native", str(sys.implementation.cache_tag))
+#: What mypyc wrote.
+_TRANSLATED = _KEPT / "mypyc"
 
 
 class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
@@ -142,6 +146,8 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         self._build_in_parallel([each for each in self.extensions if each not in shims])
         if _SHARED in self._broken:
             self._broken += [each.name for each in shims]
+        elif shims and self._is_for_checkout and sys.platform == "linux":
+            self._build_as_one(shims)
         else:
             self._build_in_parallel(shims)
 
@@ -160,6 +166,30 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
                 shutil.copy(kept, compiled)
         except Exception as error:  # any error of the compiler
             self._leave_out(ext.name, error)
+
+    def _build_as_one(self, shims: list[setuptools.Extension]) -> None:
+        """Compile all modules that refer to the shared one as one, and copy it to each name.
+
+        Python calls a function with the name of the module. The copy has those of all modules.
+        """
+        sources = [source for each in shims for source in each.sources]
+        combined = copy.copy(shims[0])
+        combined.name = _REFERENCES
+        combined.sources = [str(_TRANSLATED / "references.c")]
+        combined.depends = sources
+        with open(combined.sources[0], "w", encoding="utf-8") as file:
+            for number, source in enumerate(sources):
+                # All have a function of this name, which only Windows needs.
+                file.write(f"#undef PyInit___init__\n#define PyInit___init__ unused_{number}\n")
+                file.write(f'#include "{Path(source).relative_to(_TRANSLATED)}"\n')
+        self.build_extension(combined)
+        for each in shims:
+            if _REFERENCES in self._broken:
+                self._broken.append(each.name)
+            else:
+                compiled = Path(self.get_ext_fullpath(each.name))
+                compiled.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(self.get_ext_fullpath(_REFERENCES), compiled)
 
     def copy_file(self, source: Any, target: Any, *arguments: Any, **options: Any) -> Any:
         """Replace the file beside the source at once: processes may have loaded the old one."""
@@ -195,6 +225,8 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
         if os.name == "posix":
             # Only the function that Python looks for is exported: calls within a module are direct.
             options.append("-fvisibility=hidden")
+            # Even if gcc prints no warnings, this check takes half of its time for mypyc's C.
+            options.append("-Wno-misleading-indentation")
             if not _debugging_is_requested():
                 options.append("-g0")  # Python may have been compiled with -g
         if self._is_small:
@@ -228,6 +260,8 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
                 if not kept.exists():
                     changed.append((setuptools.Extension(extension.name, extension.sources), kept))
                 extension.sources = [str(kept)]
+        if changed:
+            print(f"translating {len(changed)} modules with Cython", flush=True)
         with suppress(Exception):  # which one failed is found out below
             _cythonize([extension for extension, _ in changed], scratch, self.parallel or 1)
         for extension, kept in changed:
@@ -245,7 +279,7 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
 def _extensions() -> list[setuptools.Extension]:
     """Return a module for each source; none if the core cannot be used (PyPy, free-threaded builds).
 
-    Those of mypyc have no sources yet: mypyc writes them, which takes a minute.
+    Those of mypyc have no sources yet: mypyc writes them, which takes seconds.
     """
     if os.environ.get("KPRODUCER_NATIVE") == "0":  # compiled later, as in `make setup`
         return []
@@ -265,7 +299,7 @@ def _mypyc_extensions() -> list[setuptools.Extension]:
     # The types in all modules that they import decide what they are translated to.
     imported = [str(path) for folder in _SOURCES for path in Path(folder).rglob("*.py*")]
     key = _hash([sources, MYPY_FLAGS, *map(_version_of, ("mypy", "attrs")), sys.version], imported)
-    folder, kept = _KEPT / "mypyc", _KEPT / f"mypyc.{key}.json"
+    kept = _KEPT / f"mypyc.{key}.json"
     try:
         import mypyc
         from mypyc.build import mypycify
@@ -273,20 +307,21 @@ def _mypyc_extensions() -> list[setuptools.Extension]:
         if not kept.exists():
             for other in _KEPT.glob("mypyc.*.json"):
                 other.unlink()  # its files are overwritten now
+            print(f"translating {len(sources)} Python modules with mypyc", flush=True)
             os.environ["MYPYPATH"] = "generated"
             found = mypycify(
                 [*MYPY_FLAGS, *sources],
                 opt_level="2",
                 debug_level="0",
                 group_name=_GROUP,
-                target_dir=str(folder),
+                target_dir=str(_TRANSLATED),
             )
             names = ("name", "sources", "depends", "extra_compile_args")
-            listing = folder / "extensions.json"
+            listing = _TRANSLATED / "extensions.json"
             listing.write_text(json.dumps([{name: getattr(each, name) for name in names} for each in found]))
             _keep(listing, kept)
         # Not kept: pip installs mypyc in another folder each time.
-        include_dirs = [str(Path(mypyc.__file__).with_name("lib-rt")), str(folder)]
+        include_dirs = [str(Path(mypyc.__file__).with_name("lib-rt")), str(_TRANSLATED)]
     except (Exception, SystemExit) as error:  # mypyc exits after errors
         if _is_required():
             raise ExecError(f"mypyc failed: {error}") from error
