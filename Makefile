@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kerberos browser native docs generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model demo record-demo broker bench bench-secured performance wheel wheels sanitize clean
+.PHONY: help setup kerberos browser native docs generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model simulate demo record-demo broker bench bench-secured performance wheel wheels sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -122,6 +122,10 @@ exactly-once-chaos: $(call needs,dev) native ## a Spark query that is killed at 
 
 exactly-once-model: $(call needs,dev) ## check every order of events in a model of Kafka and Spark with the real protocols (MODEL_ARGS=)
 	@$(PY) -m tests.spark.exactly_once_model $(MODEL_ARGS)
+
+simulate: $(call needs,dev) native ## the whole producer and strict brokers on virtual time, under random faults and schedules (SECONDS=60, SEED=0, SCHEDULES=; EXHAUSTIVE=1: all combinations of a few faults)
+	@$(PY) -m tests.simulation $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(SCHEDULES),--schedules $(SCHEDULES)) $(if $(EXHAUSTIVE),--exhaustive) $(if $(MUTANTS),--mutants) $(SIMULATE_ARGS)
 
 # The kernel is compiled, and the client around it is not, unless make setup has done it.
 ifeq ($(wildcard $(VENV)/.installed-dev),)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from kproducer import KafkaProducer
 from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
@@ -111,6 +112,7 @@ class ClusterFaults:
         self._world = world
         self._cluster = cluster
         self._producer = producer
+        self._restarting: set[int] = set()
 
     def carry_out(self, planned: Iterable[AtTime]) -> None:
         """All of them, in the order of time; at the end, brokers and network work again."""
@@ -123,18 +125,30 @@ class ClusterFaults:
 
     def clean_restart(self, fault: AtTime) -> None:
         """Partitions keep each producer's last batch only."""
-        if self._cluster.brokers[fault.broker_id].up:
-            self._cluster.restart_cleanly(fault.broker_id)
+        with self._alone(fault) as may_go_on:
+            if may_go_on:
+                self._cluster.restart_cleanly(fault.broker_id)
 
     def crash(self, fault: AtTime) -> None:
         """The broker is away for some time; another one leads its partitions meanwhile, if there is one."""
-        if not self._cluster.brokers[fault.broker_id].up:
-            return
-        self._cluster.kill(fault.broker_id, reset=True)
-        self._cluster.elect_leaders()
-        self._world.sleep(fault.seconds)
-        self._cluster.restart(fault.broker_id)
-        self._cluster.elect_leaders()
+        with self._alone(fault) as may_go_on:
+            if may_go_on:
+                self._cluster.kill(fault.broker_id, reset=True)
+                self._cluster.elect_leaders()
+                self._world.sleep(fault.seconds)
+                self._cluster.restart(fault.broker_id)
+                self._cluster.elect_leaders()
+
+    @contextmanager
+    def _alone(self, fault: AtTime) -> Iterator[bool]:
+        """Whether no other fault restarts the broker meanwhile."""
+        is_alone = fault.broker_id not in self._restarting
+        self._restarting.add(fault.broker_id)
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                self._restarting.discard(fault.broker_id)
 
     def freeze(self, fault: AtTime) -> None:
         """The broker reads nothing for some time."""

@@ -172,15 +172,20 @@ class Plan:
         return _source(self)
 
 
+def sources(value: Any) -> list[tuple[str, str]]:
+    """(name, Python source) of each field that does not have its default."""
+    shown = []
+    for field in attrs.fields(type(value)):
+        each = getattr(value, field.name)
+        default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]
+        if each != default:
+            shown.append((field.name, _source(each)))
+    return shown
+
+
 def _source(value: Any) -> str:
     if attrs.has(type(value)):
-        shown = []
-        for field in attrs.fields(type(value)):
-            each = getattr(value, field.name)
-            default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]
-            if each != default:
-                shown.append(f"{field.name}={_source(each)}")
-        return f"{type(value).__name__}({', '.join(shown)})"
+        return f"{type(value).__name__}({', '.join(f'{name}={text}' for name, text in sources(value))})"
     if isinstance(value, tuple):
         return f"({', '.join(map(_source, value))}{',' if len(value) == 1 else ''})"
     return repr(value)

@@ -1,0 +1,179 @@
+"""Exploration: many random plans with consecutive seeds, on all processors."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import multiprocessing
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import attrs
+
+from tests.simulation.random_plans import random_plan
+from tests.simulation.shrink import Shrunk, findings_of, kind_of, shrink
+from tests.simulation.simulation import Result, simulate
+
+#: Seeds that a process gets at once. It collects garbage between them.
+BLOCK = 25
+#: A block that takes longer hangs: virtual time passes and real time does not end, or a loop never yields.
+_HUNG_S = 300
+#: Findings of different kinds that are shrunk.
+MOST_SHRUNK = 5
+
+
+@attrs.define
+class Tally:
+    """Sums over some schedules.
+
+    Attributes:
+        schedules: how many ran.
+        records: how many records callers have tried to send.
+        counters: sums of all counters of ``Result``, by the name of its attribute.
+        findings: what was wrong, by seed.
+        peak_kib: the largest resident set of a process.
+    """
+
+    schedules: int = 0
+    records: int = 0
+    counters: dict[str, Counter[str]] = attrs.field(factory=dict)
+    findings: dict[int, list[str]] = attrs.field(factory=dict)
+    peak_kib: int = 0
+
+    def add(self, seed: int, result: Result) -> None:
+        self.schedules += 1
+        self.records += result.records
+        if result.findings:
+            self.findings[seed] = result.findings
+        for field in attrs.fields(Result):
+            value = getattr(result, field.name)
+            if isinstance(value, Mapping):
+                self.counters.setdefault(field.name, Counter()).update(value)
+
+    def merge(self, other: Tally) -> None:
+        self.schedules += other.schedules
+        self.records += other.records
+        for name, counter in other.counters.items():
+            self.counters.setdefault(name, Counter()).update(counter)
+        self.findings.update(other.findings)
+        self.peak_kib = max(self.peak_kib, other.peak_kib)
+
+
+def run_seeds(seeds: range) -> Tally:
+    """Run the random plans of these seeds."""
+    tally = Tally()
+    for seed in seeds:
+        try:
+            tally.add(seed, simulate(random_plan(seed)))
+        except Exception as error:
+            tally.schedules += 1
+            tally.findings[seed] = [f"the simulation raised {error!r}"]
+    return tally
+
+
+def _prepare_process() -> None:
+    # Collecting takes longer the more there is: what was imported is left out, and the rest is collected once
+    # per block.
+    run_seeds(range(2))
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def _run_block(seeds: range) -> Tally:
+    faulthandler.dump_traceback_later(_HUNG_S, exit=True)
+    tally = run_seeds(seeds)
+    faulthandler.cancel_dump_traceback_later()
+    gc.collect()
+    tally.peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return tally
+
+
+def _shrink_seed(seed: int) -> Shrunk:
+    plan = random_plan(seed)
+    return shrink(plan, findings_of(plan)[:1])
+
+
+@attrs.frozen
+class Limits:
+    """When an exploration ends: after some seconds, or some schedules; ``None``: no limit."""
+
+    seconds: float | None = None
+    schedules: int | None = None
+
+
+class Exploration:
+    """Processes that run schedules. A context manager.
+
+    Args:
+        processes: how many; ``None``: one per processor.
+    """
+
+    def __init__(self, processes: int | None = None) -> None:
+        self.processes = processes or len(os.sched_getaffinity(0))
+        self._pool = ProcessPoolExecutor(
+            self.processes, multiprocessing.get_context("spawn"), initializer=_prepare_process
+        )
+
+    def __enter__(self) -> Exploration:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def run(self, first: int, limits: Limits, on_progress: Callable[[Tally, float], object]) -> Tally:
+        """Run the plans of the seeds from ``first`` on; none is left out.
+
+        Args:
+            first: the first seed.
+            limits: when to end.
+            on_progress: called after each block with the sums so far, and seconds since the first block.
+
+        Raises:
+            BrokenProcessPool: a process has died, or hung and ended itself.
+        """
+        # Starting takes a second or two.
+        wait([self._pool.submit(_run_block, range(0)) for _ in range(self.processes)])
+        began = time.monotonic()
+        elapsed = lambda: time.monotonic() - began  # noqa: E731
+        tally = Tally()
+        blocks = _blocks(first, limits.schedules)
+        running: dict[Future[Tally], range] = {}
+        while True:
+            is_over = limits.seconds is not None and elapsed() >= limits.seconds
+            # One waits for each process, so that no process waits for the parent.
+            while not is_over and len(running) < 2 * self.processes and (block := next(blocks, None)):
+                running[self._pool.submit(_run_block, block)] = block
+            if not running:
+                return tally
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                block = running.pop(done)
+                try:
+                    tally.merge(done.result())
+                except BrokenProcessPool as error:
+                    error.add_note(
+                        f"one of these has ended its process: SEED={block.start} SCHEDULES={len(block)}"
+                    )
+                    raise
+            on_progress(tally, elapsed())
+
+    def shrink(self, findings: dict[int, list[str]]) -> Iterator[tuple[int, Shrunk]]:
+        """Shrink the plans of the first seed of each kind of finding."""
+        seeds: dict[str, int] = {}
+        for seed in sorted(findings):
+            seeds.setdefault(kind_of(findings[seed][0]), seed)
+        chosen = sorted(seeds.values())[:MOST_SHRUNK]
+        return zip(chosen, self._pool.map(_shrink_seed, chosen), strict=True)
+
+
+def _blocks(first: int, schedules: int | None) -> Iterator[range]:
+    end: Any = float("inf") if schedules is None else first + schedules
+    while first < end:
+        yield range(first, min(first + BLOCK, end))
+        first += BLOCK
