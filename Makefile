@@ -92,7 +92,8 @@ PURE_SCENARIOS := callbacks chaos close_and_flush delivery delivery_timeout idem
 	sending_in_transactions sequence_numbers
 PURE_TESTS := tests/unit/records tests/unit/accumulator tests/unit/bulk tests/unit/sending tests/unit/sender \
 	tests/unit/test_kafka_producer.py $(PURE_SCENARIOS:%=tests/scenarios/test_%.py) \
-	tests/wire_compat/test_round_trips.py tests/spark/test_partition_writer.py tests/spark/test_batch_sink.py
+	tests/simulation/test_random_plans.py tests/wire_compat/test_round_trips.py tests/spark/test_partition_writer.py \
+	tests/spark/test_batch_sink.py
 
 # Compiled modules are tested as they are installed. Tests that replace or interrupt parts of them run the sources.
 INTERPRETED_TESTS := tests/unit tests/spark/test_partition_writer.py \

@@ -20,6 +20,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import kproducer_messages
+import pyarrow as pa
+
+import kproducer.bulk
+import kproducer.client
 import kproducer.config
 import kproducer.security
 import kproducer.telemetry
@@ -40,16 +45,23 @@ from tests.simulation import threads
 from tests.simulation.network import Network, Selector
 from tests.simulation.scheduler import Scheduler, Task
 
-# What is imported within a simulation would keep its clocks and locks.
+# What is imported within a simulation would keep its clocks and locks, and take steps in the first run only.
 for _package in (
+    kproducer.bulk,
+    kproducer.client,
     kproducer.config,
     kproducer.security,
     kproducer.transactions,
     kproducer.testing,
     kproducer.telemetry,
+    kproducer_messages,
 ):
     for _found in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
         importlib.import_module(_found.name)
+for _name in ("concurrent.futures.thread", "kproducer.installation", "kproducer.kernel.arrow"):
+    importlib.import_module(_name)
+# Imports pandas, if it is there.
+pa.array([b""], pa.binary())
 
 #: 2023-11-14, when virtual time begins.
 _WALL_START_NS = 1_700_000_000_000_000_000
