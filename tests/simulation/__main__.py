@@ -10,86 +10,102 @@ import importlib
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 
 from kproducer import build_info
 from tests.simulation import random_plans
-from tests.simulation.explore import Exploration, Limits, Tally
+from tests.simulation.exhaustive import Combinations
+from tests.simulation.explore import Exploration, Limits, PlanMaker, Tally
+from tests.simulation.plan import Plan
 from tests.simulation.shrink import findings_of, shrink
-from tests.simulation.simulation import Result, simulate
+from tests.simulation.simulation import simulate
 
 _PROGRESS_S = 10.0
+#: Findings that are printed at once.
+_MOST_PRINTED = 50
+#: Enough random plans to have each kind of fault.
+_PLANS = 3000
+#: Of the exhaustive run: batches in flight, and the requests after which other things happen.
+_BATCHES, _EVENT_PLACES = 4, (1, 3)
 
 
 def main() -> int:
     """Run; 1 with findings."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seconds", type=float, help="for how long (60, unless --schedules is given)")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the first plan; with --exhaustive, its number"
+    )
     parser.add_argument("--schedules", type=int, help="how many; 1 prints the plan")
     parser.add_argument("--processes", type=int, help="one per processor, unless given")
     parser.add_argument("--exhaustive", action="store_true", help="every combination of a few faults")
     parser.add_argument("--mutants", action="store_true", help="wrong producers: which are noticed")
     arguments = parser.parse_args()
-    if arguments.exhaustive or arguments.mutants:
-        name = "exhaustive" if arguments.exhaustive else "mutants"
-        return int(importlib.import_module(f"tests.simulation.{name}").main())
-    if arguments.schedules == 1:
-        return _replay(arguments.seed)
-    seconds = 60.0 if arguments.seconds is None and arguments.schedules is None else arguments.seconds
-    return _explore(arguments.seed, Limits(seconds, arguments.schedules), arguments.processes)
+    if arguments.mutants:
+        return int(importlib.import_module("tests.simulation.mutants").main())
+    plan_of: PlanMaker = random_plans.random_plan
+    seconds, schedules = arguments.seconds, arguments.schedules
+    if arguments.exhaustive:
+        plan_of = combinations = Combinations(_BATCHES, _EVENT_PLACES)
+        schedules = len(combinations) if schedules is None else schedules
+    elif seconds is None and schedules is None:
+        seconds = 60.0
+    if schedules == 1:
+        return _replay(plan_of(arguments.seed))
+    return _explore(plan_of, arguments.seed, Limits(seconds, schedules), arguments.processes)
 
 
-def _replay(seed: int) -> int:
-    plan = random_plans.random_plan(seed)
+def _replay(plan: Plan) -> int:
     print(plan)
     findings = findings_of(plan)
-    if not findings:
-        print(_described(simulate(plan)))
-        print("no findings")
-        return 0
-    print(*findings, sep="\n")
-    print(shrink(plan, findings[:1]).as_test())
-    return 1
-
-
-def _described(result: Result) -> str:
-    return (
+    if findings:
+        print(*findings, shrink(plan, findings[:1]).as_test(), sep="\n")
+        return 1
+    result = simulate(plan)
+    print(
         f"{result.records} records, {result.steps} steps, {result.virtual_s:.3f} s of virtual time,"
-        f" outcomes: {_counts(result.outcomes)}; faults: {_counts(result.met)}; digest {result.digest[:16]}"
+        f" outcomes: {_counts(result.outcomes)}; faults: {_counts(result.met)}; digest {result.digest[:16]};"
+        " no findings"
     )
+    return 0
 
 
-def _explore(first: int, limits: Limits, processes: int | None) -> int:
+def _explore(plan_of: PlanMaker, first: int, limits: Limits, processes: int | None) -> int:
     info = build_info()
-    print(f"{info.kernel} kernel, {info.client} client; seeds from {first}", flush=True)
-    progress = _Progress()
-    with Exploration(processes) as exploration:
+    print(f"{info.kernel} kernel, {info.client} client; plans from {first}", flush=True)
+    progress = _Progress(limits.schedules)
+    with Exploration(plan_of, processes) as exploration:
         tally = exploration.run(first, limits, progress)
         _summarize(tally, progress.seconds, exploration.processes)
-        for seed, shrunk in exploration.shrink(tally.findings):
-            print(f"\nseed {seed}, smallest plan after {shrunk.runs} schedules:\n\n{shrunk.as_test()}")
+        if plan_of is random_plans.random_plan:
+            _print_missing(tally)
+        for number, shrunk in exploration.shrink(tally.findings):
+            print(f"\nplan {number}, at its smallest after {shrunk.runs} schedules:\n\n{shrunk.as_test()}")
     return 1 if tally.findings else 0
 
 
 class _Progress:
     """Prints a line now and then, and each finding."""
 
-    def __init__(self) -> None:
+    def __init__(self, schedules: int | None) -> None:
         self.seconds = 0.0
+        self._of = "" if schedules is None else f" of {schedules}"
         self._printed = time.monotonic()
         self._known: set[int] = set()
 
     def __call__(self, tally: Tally, seconds: float) -> None:
         self.seconds = seconds
-        for seed in sorted(tally.findings.keys() - self._known):
-            self._known.add(seed)
-            print(f"seed {seed}: {'; '.join(tally.findings[seed][:3])}", flush=True)
+        for number in sorted(tally.findings.keys() - self._known):
+            self._known.add(number)
+            if len(self._known) <= _MOST_PRINTED:
+                print(f"plan {number}: {'; '.join(tally.findings[number][:3])}", flush=True)
         if time.monotonic() - self._printed >= _PROGRESS_S:
             self._printed = time.monotonic()
             rate = tally.schedules / seconds * 60
             print(
-                f"{seconds:6.0f} s: {tally.schedules} schedules, {rate:.0f} per minute,"
+                f"{seconds:6.0f} s: {tally.schedules}{self._of} schedules, {rate:.0f} per minute,"
                 f" {len(tally.findings)} with findings, {tally.peak_kib // 1024} MiB",
                 flush=True,
             )
@@ -105,9 +121,23 @@ def _summarize(tally: Tally, seconds: float, processes: int) -> None:
     print(f"{tally.records} records, {len(tally.findings)} schedules with findings")
     for name, counter in tally.counters.items():
         print(f"{name}: {_counts(counter)}")
-        missing = [item for item in random_plans.KNOWN.get(name, ()) if item not in counter]
-        if missing:
-            print(f"{name}, never reached: {', '.join(missing)}")
+
+
+def _print_missing(tally: Tally) -> None:
+    """What could have been counted, and was not."""
+    known = {"met": _plannable_faults()}
+    with suppress(ImportError):
+        known["reached"] = set(importlib.import_module("tests.simulation.coverage").ALL)
+    for name, items in known.items():
+        missing = items - tally.counters.get(name, Counter()).keys()
+        print(f"{name}, never: {', '.join(sorted(missing)) or 'none'}")
+
+
+def _plannable_faults() -> set[str]:
+    """The names by which ``Result.met`` counts the faults that random plans have."""
+    plans = map(random_plans.random_plan, range(_PLANS))
+    faults = {fault for plan in plans for fault in plan.faults}
+    return {f"{fault.kind} {code}" if (code := getattr(fault, "code", 0)) else fault.kind for fault in faults}
 
 
 def _counts(counter: Mapping[str, int]) -> str:

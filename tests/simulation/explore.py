@@ -1,4 +1,4 @@
-"""Exploration: many random plans with consecutive seeds, on all processors."""
+"""Exploration: many plans, each of which has a number, on all processors."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import os
 import resource
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
-from tests.simulation.random_plans import random_plan
+from tests.simulation.plan import Plan
 from tests.simulation.shrink import Shrunk, findings_of, kind_of, shrink
 from tests.simulation.simulation import Result, simulate
 
-#: Seeds that a process gets at once. It collects garbage between them.
+#: Plans that a process gets at once. It collects garbage between them.
 BLOCK = 25
 #: A block that takes longer hangs: virtual time passes and real time does not end, or a loop never yields.
 _HUNG_S = 300
@@ -36,7 +36,7 @@ class Tally:
         schedules: how many ran.
         records: how many records callers have tried to send.
         counters: sums of all counters of ``Result``, by the name of its attribute.
-        findings: what was wrong, by seed.
+        findings: what was wrong, by the number of the plan.
         peak_kib: the largest resident set of a process.
     """
 
@@ -46,11 +46,11 @@ class Tally:
     findings: dict[int, list[str]] = attrs.field(factory=dict)
     peak_kib: int = 0
 
-    def add(self, seed: int, result: Result) -> None:
+    def add(self, number: int, result: Result) -> None:
         self.schedules += 1
         self.records += result.records
         if result.findings:
-            self.findings[seed] = result.findings
+            self.findings[number] = result.findings
         for field in attrs.fields(Result):
             value = getattr(result, field.name)
             if isinstance(value, Mapping):
@@ -65,38 +65,41 @@ class Tally:
         self.peak_kib = max(self.peak_kib, other.peak_kib)
 
 
-def run_seeds(seeds: range) -> Tally:
-    """Run the random plans of these seeds."""
+#: Makes a plan from its number. Goes to the processes, so it can be pickled.
+PlanMaker: TypeAlias = Callable[[int], Plan]
+
+
+def run_plans(plan_of: PlanMaker, numbers: Iterable[int]) -> Tally:
+    """Run some plans in this process."""
     tally = Tally()
-    for seed in seeds:
+    for number in numbers:
         try:
-            tally.add(seed, simulate(random_plan(seed)))
+            tally.add(number, simulate(plan_of(number)))
         except Exception as error:
             tally.schedules += 1
-            tally.findings[seed] = [f"the simulation raised {error!r}"]
+            tally.findings[number] = [f"the simulation raised {error!r}"]
     return tally
 
 
-def _prepare_process() -> None:
+def _prepare_process(plan_of: PlanMaker) -> None:
     # Collecting takes longer the more there is: what was imported is left out, and the rest is collected once
     # per block.
-    run_seeds(range(2))
+    run_plans(plan_of, range(2))
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
-def _run_block(seeds: range) -> Tally:
+def _run_block(plan_of: PlanMaker, numbers: range) -> Tally:
     faulthandler.dump_traceback_later(_HUNG_S, exit=True)
-    tally = run_seeds(seeds)
+    tally = run_plans(plan_of, numbers)
     faulthandler.cancel_dump_traceback_later()
     gc.collect()
     tally.peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return tally
 
 
-def _shrink_seed(seed: int) -> Shrunk:
-    plan = random_plan(seed)
+def _shrink(plan: Plan) -> Shrunk:
     return shrink(plan, findings_of(plan)[:1])
 
 
@@ -112,13 +115,18 @@ class Exploration:
     """Processes that run schedules. A context manager.
 
     Args:
+        plan_of: makes the plans.
         processes: how many; ``None``: one per processor.
     """
 
-    def __init__(self, processes: int | None = None) -> None:
+    def __init__(self, plan_of: PlanMaker, processes: int | None = None) -> None:
         self.processes = processes or len(os.sched_getaffinity(0))
+        self._plan_of = plan_of
         self._pool = ProcessPoolExecutor(
-            self.processes, multiprocessing.get_context("spawn"), initializer=_prepare_process
+            self.processes,
+            multiprocessing.get_context("spawn"),
+            initializer=_prepare_process,
+            initargs=(plan_of,),
         )
 
     def __enter__(self) -> Exploration:
@@ -128,18 +136,18 @@ class Exploration:
         self._pool.shutdown(cancel_futures=True)
 
     def run(self, first: int, limits: Limits, on_progress: Callable[[Tally, float], object]) -> Tally:
-        """Run the plans of the seeds from ``first`` on; none is left out.
+        """Run the plans from number ``first`` on; none is left out.
 
         Args:
-            first: the first seed.
+            first: the first number.
             limits: when to end.
             on_progress: called after each block with the sums so far, and seconds since the first block.
 
         Raises:
-            BrokenProcessPool: a process has died, or hung and ended itself.
+            RuntimeError: a process has died, or hung and ended itself.
         """
         # Starting takes a second or two.
-        wait([self._pool.submit(_run_block, range(0)) for _ in range(self.processes)])
+        wait([self._submit(range(0)) for _ in range(self.processes)])
         began = time.monotonic()
         elapsed = lambda: time.monotonic() - began  # noqa: E731
         tally = Tally()
@@ -149,7 +157,7 @@ class Exploration:
             is_over = limits.seconds is not None and elapsed() >= limits.seconds
             # One waits for each process, so that no process waits for the parent.
             while not is_over and len(running) < 2 * self.processes and (block := next(blocks, None)):
-                running[self._pool.submit(_run_block, block)] = block
+                running[self._submit(block)] = block
             if not running:
                 return tally
             for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -157,19 +165,22 @@ class Exploration:
                 try:
                     tally.merge(done.result())
                 except BrokenProcessPool as error:
-                    error.add_note(
-                        f"one of these has ended its process: SEED={block.start} SCHEDULES={len(block)}"
-                    )
-                    raise
+                    last = block.stop - 1
+                    raise RuntimeError(
+                        f"plan {block.start}, {last} or one between has ended its process"
+                    ) from error
             on_progress(tally, elapsed())
 
+    def _submit(self, numbers: range) -> Future[Tally]:
+        return self._pool.submit(_run_block, self._plan_of, numbers)
+
     def shrink(self, findings: dict[int, list[str]]) -> Iterator[tuple[int, Shrunk]]:
-        """Shrink the plans of the first seed of each kind of finding."""
-        seeds: dict[str, int] = {}
-        for seed in sorted(findings):
-            seeds.setdefault(kind_of(findings[seed][0]), seed)
-        chosen = sorted(seeds.values())[:MOST_SHRUNK]
-        return zip(chosen, self._pool.map(_shrink_seed, chosen), strict=True)
+        """Shrink the first plan of each kind of finding."""
+        firsts: dict[str, int] = {}
+        for number in sorted(findings):
+            firsts.setdefault(kind_of(findings[number][0]), number)
+        chosen = sorted(firsts.values())[:MOST_SHRUNK]
+        return zip(chosen, self._pool.map(_shrink, map(self._plan_of, chosen)), strict=True)
 
 
 def _blocks(first: int, schedules: int | None) -> Iterator[range]:

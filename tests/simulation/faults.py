@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from kproducer import KafkaProducer
 from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
-from kproducer.testing.fakebroker.actions import Action, Delay, Reply
+from kproducer.testing.fakebroker.actions import Action, Close, Delay, Reply, Steps
 from kproducer.testing.fakebroker.faults import Forgery
 from tests.scenarios import internals
 from tests.simulation.plan import PRODUCE, AtTime, OnRequest
@@ -27,7 +27,11 @@ class RequestFaults:
     """
 
     def __init__(self, planned: Iterable[OnRequest]) -> None:
-        self._planned = {(fault.api_key, fault.number): fault for fault in planned}
+        self._planned: dict[tuple[int, int], OnRequest] = {}
+        self._afterwards: dict[tuple[int, int], OnRequest] = {}
+        for fault in planned:
+            faults = self._afterwards if fault.kind.startswith("then_") else self._planned
+            faults[fault.api_key, fault.number] = fault
         self._counts: Counter[int] = Counter()
         self.met: list[OnRequest] = []
 
@@ -35,12 +39,14 @@ class RequestFaults:
         key = context.api_key
         number = self._counts[key]
         self._counts[key] += 1
-        fault = self._planned.get((key, number))
-        if fault is None:
-            return None
-        action: Action | None = getattr(self, fault.kind)(context, fault)
-        if action is not None:
-            self.met.append(fault)
+        action: Action | None = None
+        if fault := self._planned.get((key, number)):
+            action = getattr(self, fault.kind)(context, fault)
+            if action is not None:
+                self.met.append(fault)
+        if afterwards := self._afterwards.get((key, number)):
+            self.met.append(afterwards)
+            action = getattr(self, afterwards.kind)(context, action or context.answer())
         return action
 
     def refuse(self, context: RequestContext, fault: OnRequest) -> Action | None:
@@ -104,6 +110,29 @@ class RequestFaults:
             answer.message.throttle_time_ms = int(fault.seconds * 1000)
         return answer
 
+    # What happens when the request has been dealt with; another fault of the same request comes first.
+
+    def then_restart(self, context: RequestContext, action: Action) -> Action:
+        """The leaders restart cleanly once the response is sent, and know each producer's last batch only."""
+        self._reload(context)
+        return Steps((action, Close()))
+
+    def then_move(self, context: RequestContext, action: Action) -> Action:
+        """Another broker becomes the leader."""
+        for topic, partition in faults.named_partitions(context):
+            others = [each for each in context.cluster.brokers if each != context.broker.node_id]
+            context.cluster.move_leader(topic, partition, others[0])
+        return action
+
+    def then_move_after_restart(self, context: RequestContext, action: Action) -> Action:
+        """Another broker becomes the leader, and knows each producer's last batch only."""
+        self._reload(context)
+        return self.then_move(context, action)
+
+    def _reload(self, context: RequestContext) -> None:
+        for topic, partition in faults.named_partitions(context):
+            context.cluster.topics[topic].partitions[partition].producers.reload_snapshot()
+
 
 class ClusterFaults:
     """Carries out the faults that have a time. Each method runs in a task of the simulation."""
@@ -112,7 +141,8 @@ class ClusterFaults:
         self._world = world
         self._cluster = cluster
         self._producer = producer
-        self._restarting: set[int] = set()
+        #: One broker at a time.
+        self._restarting = threading.Lock()
 
     def carry_out(self, planned: Iterable[AtTime]) -> None:
         """All of them, in the order of time; at the end, brokers and network work again."""
@@ -125,30 +155,17 @@ class ClusterFaults:
 
     def clean_restart(self, fault: AtTime) -> None:
         """Partitions keep each producer's last batch only."""
-        with self._alone(fault) as may_go_on:
-            if may_go_on:
-                self._cluster.restart_cleanly(fault.broker_id)
+        with self._restarting:
+            self._cluster.restart_cleanly(fault.broker_id)
 
     def crash(self, fault: AtTime) -> None:
         """The broker is away for some time; another one leads its partitions meanwhile, if there is one."""
-        with self._alone(fault) as may_go_on:
-            if may_go_on:
-                self._cluster.kill(fault.broker_id, reset=True)
-                self._cluster.elect_leaders()
-                self._world.sleep(fault.seconds)
-                self._cluster.restart(fault.broker_id)
-                self._cluster.elect_leaders()
-
-    @contextmanager
-    def _alone(self, fault: AtTime) -> Iterator[bool]:
-        """Whether no other fault restarts the broker meanwhile."""
-        is_alone = fault.broker_id not in self._restarting
-        self._restarting.add(fault.broker_id)
-        try:
-            yield is_alone
-        finally:
-            if is_alone:
-                self._restarting.discard(fault.broker_id)
+        with self._restarting:
+            self._cluster.kill(fault.broker_id, reset=True)
+            self._cluster.elect_leaders()
+            self._world.sleep(fault.seconds)
+            self._cluster.restart(fault.broker_id)
+            self._cluster.elect_leaders()
 
     def freeze(self, fault: AtTime) -> None:
         """The broker reads nothing for some time."""

@@ -177,10 +177,14 @@ def sources(value: Any) -> list[tuple[str, str]]:
     shown = []
     for field in attrs.fields(type(value)):
         each = getattr(value, field.name)
-        default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]
-        if each != default:
+        if each != default_of(field):
             shown.append((field.name, _source(each)))
     return shown
+
+
+def default_of(field: attrs.Attribute[Any]) -> Any:
+    """``attrs.NOTHING``: there is none."""
+    return field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]
 
 
 def _source(value: Any) -> str:

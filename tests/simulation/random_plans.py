@@ -71,15 +71,6 @@ _EVENTS = (
     "forget_producers", "lower_limit", "wall_clock", "suspend",
 )  # fmt: skip
 _RECORDS = 40
-#: What can be counted in ``Result``, by the name of the attribute.
-KNOWN: dict[str, tuple[str, ...]] = {
-    "met": (
-        *(f"refuse {code}" for code in sorted({*_PRODUCE_CODES, *_METADATA_CODES, *_COORDINATOR_CODES})),
-        *(f"process_and_refuse {code}" for code in _AFTER_APPEND_CODES),
-        *(*_LOSSES, "late", "throttled", "fragmented"),
-        *_EVENTS,
-    ),
-}
 
 
 def random_plan(seed: int) -> Plan:

@@ -13,22 +13,21 @@ from typing import Any
 import attrs
 
 from tests.simulation import plan as planned
-from tests.simulation.plan import AtTime, Caller, OnRequest, Plan, Send, Transaction
+from tests.simulation.plan import AtTime, Caller, OnRequest, Plan
 from tests.simulation.simulation import simulate
 
 #: Schedules that are tried per smaller plan, besides the last one that had a finding.
 _SEEDS = 3
 #: Schedules per shrinking, at most.
 MOST_RUNS = 4000
-#: Values without chance, and those that most plans have.
-_PLAIN: dict[str, tuple[Any, ...]] = {
-    "session_s": (0.0,),
-    "interceptors_raise": (False,),
-    "callbacks_raise": (False,),
+#: Values without chance, and then those that most plans have.
+_WITHOUT_CHANCE: dict[str, tuple[Any, ...]] = {
     "partial_rate": (0.0, 0.05),
     "switch_rate": (0.0, 0.05),
     "latency_ms": ((1.0, 1.0), (0.05, 0.5)),
 }
+#: What has reductions of its own.
+_PARTS = ("seed", "callers", "faults", "settings", "topics", "brokers")
 
 
 def findings_of(plan: Plan) -> list[str]:
@@ -172,10 +171,16 @@ def _fewer_steps(plan: Plan) -> Iterator[Plan]:
         for steps in _shorter(caller.steps):
             yield _with_callers(plan, number, attrs.evolve(caller, steps=steps))
         for place, step in enumerate(caller.steps):
-            if isinstance(step, Transaction):
-                for inner in _shorter(step.steps):
-                    smaller = attrs.evolve(step, steps=inner)
+            if inner := _inner(step):
+                yield _with_callers(plan, number, _with_step(caller, place, *inner))
+                for fewer in _shorter(inner):
+                    smaller: Any = attrs.evolve(step, steps=fewer)  # type: ignore[call-arg]
                     yield _with_callers(plan, number, _with_step(caller, place, smaller))
+
+
+def _inner(step: planned.Step) -> tuple[planned.Step, ...]:
+    """The steps of a transaction."""
+    return getattr(step, "steps", ())
 
 
 def _with_step(caller: Caller, place: int, *steps: planned.Step) -> Caller:
@@ -191,7 +196,7 @@ def _without_transactions(plan: Plan) -> Iterator[Plan]:
                 steps=tuple(
                     each
                     for step in caller.steps
-                    for each in (step.steps if isinstance(step, Transaction) else (step,))
+                    for each in (step.steps if isinstance(step, planned.Transaction) else (step,))
                 ),
             )
             for caller in plan.callers
@@ -232,13 +237,12 @@ def _with_topics(plan: Plan, topics: dict[str, int]) -> Plan:
     first = next(iter(topics))
 
     def in_topics(item: Any) -> Any:
-        if isinstance(item, (Send, AtTime)):
-            topic = item.topic if item.topic in topics else first
-            most = topics[topic] - 1
-            partition = None if item.partition is None else min(item.partition, most)
-            return attrs.evolve(item, topic=topic, partition=partition)  # type: ignore[arg-type]
-        if isinstance(item, (Transaction, Caller)):
-            return attrs.evolve(item, steps=tuple(map(in_topics, item.steps)))
+        if hasattr(item, "topic"):
+            item = attrs.evolve(item, topic=item.topic if item.topic in topics else first)
+            if hasattr(item, "partition") and item.partition is not None:
+                item = attrs.evolve(item, partition=min(item.partition, topics[item.topic] - 1))
+        if hasattr(item, "steps"):
+            item = attrs.evolve(item, steps=tuple(map(in_topics, item.steps)))
         return item
 
     return attrs.evolve(
@@ -250,10 +254,12 @@ def _with_topics(plan: Plan, topics: dict[str, int]) -> Plan:
 
 
 def _plainer_world(plan: Plan) -> Iterator[Plan]:
-    for name, values in _PLAIN.items():
-        present = getattr(plan, name)
-        for value in values[: values.index(present) if present in values else None]:
-            yield attrs.evolve(plan, **{name: value})
+    for field in attrs.fields(Plan):
+        present = getattr(plan, field.name)
+        values = _WITHOUT_CHANCE.get(field.name, (planned.default_of(field),))
+        if field.name not in _PARTS:
+            for value in values[: values.index(present) if present in values else None]:
+                yield attrs.evolve(plan, **{field.name: value})
 
 
 def _plainer_callers(plan: Plan) -> Iterator[Plan]:
@@ -267,28 +273,20 @@ def _plainer_callers(plan: Plan) -> Iterator[Plan]:
 
 def _plainer(step: planned.Step) -> Iterator[Any]:
     """Steps that do less, or with fewer arguments."""
-    match step:
-        case Send():
-            for count in dict.fromkeys((1, step.count // 4, step.count // 2, step.count - 1)):
-                if 0 < count < step.count:
-                    yield attrs.evolve(step, count=count)
-            for size in dict.fromkeys((0, step.size // 4, step.size // 2)):
-                if size < step.size:
-                    yield attrs.evolve(step, size=size)
-        case Transaction():
-            for place, inner in enumerate(step.steps):
-                for plainer in _plainer(inner):
-                    yield attrs.evolve(step, steps=(*step.steps[:place], plainer, *step.steps[place + 1 :]))
-        case _:
-            pass
+    for place, inner in enumerate(_inner(step)):
+        for plainer in _plainer(inner):
+            steps = (*_inner(step)[:place], plainer, *_inner(step)[place + 1 :])
+            yield attrs.evolve(step, steps=steps)  # type: ignore[call-arg]
     for field in attrs.fields(type(step)):
-        default = field.default
-        if (
-            default is not attrs.NOTHING
-            and getattr(step, field.name) != default
-            and field.name not in ("count", "size")
-        ):
-            yield attrs.evolve(step, **{field.name: default})
+        present = getattr(step, field.name)
+        default = planned.default_of(field)
+        if default is attrs.NOTHING or present == default:
+            continue
+        yield attrs.evolve(step, **{field.name: default})
+        if field.name in ("count", "size"):
+            for value in dict.fromkeys((present // 4, present // 2, present - 1)):
+                if value > default:
+                    yield attrs.evolve(step, **{field.name: value})
 
 
 def _plainer_faults(plan: Plan) -> Iterator[Plan]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kproducer import build_info
-from tests.simulation.explore import run_seeds
+from tests.simulation.explore import run_plans
+from tests.simulation.random_plans import random_plan
 
 _PER_BLOCK = 200
 # Other seeds for the other kernel: the schedules differ anyway.
@@ -15,7 +16,7 @@ _FIRST, _BLOCKS = (0, 20) if build_info().kernel == "native" else (1_000_000, 5)
 @pytest.mark.parametrize("block", range(_BLOCKS))
 def test_promises_hold_under_random_faults_and_schedules(block: int) -> None:
     first = _FIRST + block * _PER_BLOCK
-    tally = run_seeds(range(first, first + _PER_BLOCK))
+    tally = run_plans(random_plan, range(first, first + _PER_BLOCK))
     assert tally.schedules == _PER_BLOCK
     assert tally.records >= 40 * _PER_BLOCK
     # `make simulate SEED=n SCHEDULES=1` prints the smallest plan.
