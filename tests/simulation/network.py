@@ -228,7 +228,7 @@ class Socket:
 
     def changed(self) -> None:
         for watcher in self.watchers:
-            watcher.notify()
+            watcher.notify(self)
 
     def fileno(self) -> int:
         return self._descriptor
@@ -386,6 +386,8 @@ class Selector:
     def __init__(self) -> None:
         self._keys: dict[int, selectors.SelectorKey] = {}
         self._sockets: dict[int, Socket] = {}
+        # Sockets that may be ready: those that were, and those that have changed since.
+        self._to_check: dict[int, None] = {}
         self._waiting: Task | None = None
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -397,18 +399,21 @@ class Selector:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         key = self._keys[descriptor] = selectors.SelectorKey(fileobj, descriptor, events, data)
         self._sockets[descriptor] = sock
+        self._to_check[descriptor] = None
         sock.watchers.append(self)
         return key
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
         descriptor = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         key = self._keys.pop(descriptor)
+        self._to_check.pop(descriptor, None)
         self._sockets.pop(descriptor).watchers.remove(self)
         return key
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         descriptor = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         key = self._keys[descriptor] = selectors.SelectorKey(fileobj, descriptor, events, data)
+        self._to_check[descriptor] = None
         return key
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
@@ -417,17 +422,23 @@ class Selector:
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return self._keys
 
-    def notify(self) -> None:
+    def notify(self, sock: Socket) -> None:
         """One of the sockets has changed."""
+        descriptor = sock._descriptor
+        if descriptor in self._keys:
+            self._to_check[descriptor] = None
         if self._waiting is not None:
             self.network.scheduler.wake(self._waiting)
 
     def _ready(self) -> list[tuple[selectors.SelectorKey, int]]:
         found = []
-        for descriptor, key in self._keys.items():
+        for descriptor in list(self._to_check):
+            key = self._keys[descriptor]
             events = self._sockets[descriptor].events() & key.events
             if events:
                 found.append((key, events))
+            else:
+                del self._to_check[descriptor]
         if len(found) > 1:
             self.network.scheduler.random.shuffle(found)
         return found
@@ -454,3 +465,4 @@ class Selector:
             self._sockets[descriptor].watchers.remove(self)
         self._keys.clear()
         self._sockets.clear()
+        self._to_check.clear()

@@ -87,7 +87,7 @@ class Scheduler:
         now_ns: virtual monotonic time.
         current: the task that runs; ``None``: an action of a timer, or nobody.
         steps: how many times a task was resumed.
-        trace: what happened, if it is to be recorded.
+        record: called with each step, if it is to be recorded.
     """
 
     def __init__(self, seed: object, switch_rate: float = 0.05) -> None:
@@ -101,7 +101,7 @@ class Scheduler:
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_count = 0
         self._hub = greenlet.getcurrent()
-        self.record: Callable[[str], object] = lambda text: None
+        self.record: Callable[[str], object] | None = None
 
     # -- tasks -------------------------------------------------------------------------------------------
 
@@ -231,7 +231,8 @@ class Scheduler:
             elif steps_since > MOST_STEPS:
                 raise SimulationError(f"{steps_since} steps in less than a second: {self.describe()}")
             self.now_ns += shortest + int(draw() * spread)
-            self.record(f"{self.now_ns} {task.name}")
+            if self.record is not None:
+                self.record(f"{self.now_ns} {task.name}")
             self._resume(task)
 
     def _resume(self, task: Task) -> None:

@@ -18,6 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import kproducer_messages
@@ -109,7 +110,10 @@ class World:
     def run(self, *functions: Callable[[], Any], limit_s: float = 3600) -> list[Task]:
         """Run each function as a thread, until all have returned."""
         tasks = [self.scheduler.spawn(f.__name__, f) for f in functions]
-        self.scheduler.run(lambda: all(task.has_ended for task in tasks), int(limit_s * 1e9))
+        running = list(tasks)
+        for task in tasks:
+            task.on_end.append(partial(running.remove, task))
+        self.scheduler.run(lambda: not running, int(limit_s * 1e9))
         return tasks
 
     def sleep(self, seconds: float) -> None:
