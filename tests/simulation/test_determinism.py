@@ -14,7 +14,7 @@ from tests.simulation.random_plans import random_plan
 from tests.simulation.simulation import simulate
 
 _ROOT = Path(__file__).parents[2]
-_SEEDS = range(40)
+_SEEDS = range(100, 150)
 _PROGRAM = """
 import sys
 from tests.simulation.test_determinism import runs
