@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from kproducer import build_info
@@ -31,7 +31,7 @@ _PLANS = 3000
 _BATCHES, _EVENT_PLACES = 4, (1, 3)
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run; 1 with findings."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seconds", type=float, help="for how long (60, unless --schedules is given)")
@@ -42,19 +42,19 @@ def main() -> int:
     parser.add_argument("--processes", type=int, help="one per processor, unless given")
     parser.add_argument("--exhaustive", action="store_true", help="every combination of a few faults")
     parser.add_argument("--mutants", action="store_true", help="wrong producers: which are noticed")
-    arguments = parser.parse_args()
-    if arguments.mutants:
+    chosen = parser.parse_args(arguments)
+    if chosen.mutants:
         return int(importlib.import_module("tests.simulation.mutants").main())
     plan_of: PlanMaker = random_plans.random_plan
-    seconds, schedules = arguments.seconds, arguments.schedules
-    if arguments.exhaustive:
+    seconds, schedules = chosen.seconds, chosen.schedules
+    if chosen.exhaustive:
         plan_of = combinations = Combinations(_BATCHES, _EVENT_PLACES)
         schedules = len(combinations) if schedules is None else schedules
     elif seconds is None and schedules is None:
         seconds = 60.0
     if schedules == 1:
-        return _replay(plan_of(arguments.seed))
-    return _explore(plan_of, arguments.seed, Limits(seconds, schedules), arguments.processes)
+        return _replay(plan_of(chosen.seed))
+    return _explore(plan_of, chosen.seed, Limits(seconds, schedules), chosen.processes)
 
 
 def _replay(plan: Plan) -> int:
@@ -149,4 +149,4 @@ def _most_first(item: tuple[str, int]) -> tuple[int, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -97,6 +97,8 @@ def simulate(plan: Plan) -> Result:
                 raise task.error
         except SimulationError as error:
             run.ledger.notes.append(str(error))
+        finally:
+            run.abandon()
         findings = run.findings()
     outcomes = Counter(_outcome(sent) for sent in run.ledger.sent)
     met = Counter(f"{f.kind} {f.code}" if f.code else f.kind for f in run.requests.met)
@@ -145,6 +147,13 @@ class _Run:
         self.settings = {**DEFAULTS, **plan.settings}
         self._io_task: Any = None
         world.network.on_sent = self._note_sent
+
+    def abandon(self) -> None:
+        """Close what a run that failed has left open."""
+        self.world.scheduler.end()
+        cluster: FakeCluster | None = getattr(self, "cluster", None)
+        if cluster is not None:
+            cluster._loop.close()
 
     def _note_sent(self, port: int, is_to_broker: bool, data: bytes) -> None:
         self.digest.update(b"%d %d %d" % (self.world.scheduler.now_ns, port, is_to_broker))

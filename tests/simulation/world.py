@@ -42,7 +42,7 @@ from kproducer.accumulator import (
 )
 from kproducer.network import channel_io, selector
 from kproducer.runtime import threads as io_threads
-from kproducer.types import Node, TopicPartition
+from kproducer.types import Node
 from tests.simulation import threads
 from tests.simulation.network import Network, Selector
 from tests.simulation.scheduler import Scheduler, Task
@@ -181,7 +181,6 @@ class World:
             (os, {"urandom": self._randomness.randbytes}),
             # The hash of a string, and so the order of a set, differs from process to process.
             (Node, {"__hash__": lambda node: node.id}),
-            (TopicPartition, {"__hash__": lambda place: hash((len(place.topic), place.partition))}),
             (kafka_producer, {"SystemClock": lambda: self}),
             (selector, {"PlaintextChannelIo": channel_io.PortableChannelIo}),
             (io_threads, {"_this_thread": threads.Local(is_io_thread=False)}),
