@@ -27,6 +27,8 @@ import pyarrow as pa
 import kproducer.bulk
 import kproducer.client
 import kproducer.config
+import kproducer.engine
+import kproducer.metrics
 import kproducer.security
 import kproducer.telemetry
 import kproducer.testing
@@ -52,6 +54,8 @@ for _package in (
     kproducer.bulk,
     kproducer.client,
     kproducer.config,
+    kproducer.engine,
+    kproducer.metrics,
     kproducer.security,
     kproducer.transactions,
     kproducer.testing,
