@@ -116,7 +116,8 @@ def _summarize(tally: Tally, seconds: float, processes: int) -> None:
     rate = tally.schedules / max(seconds, 1e-9) * 60
     print(
         f"\n{tally.schedules} schedules in {seconds:.1f} s: {rate:.0f} per minute"
-        f" in {processes} processes (load average: {load}; {tally.peak_kib // 1024} MiB each)"
+        f" in {processes} processes (load average: {load}; {tally.peak_kib // 1024} MiB each;"
+        f" {tally.cpu_s / max(tally.schedules, 1) * 1000:.1f} ms of CPU time per schedule)"
     )
     print(f"{tally.records} records, {len(tally.findings)} schedules with findings")
     for name, counter in tally.counters.items():

@@ -38,6 +38,7 @@ class Tally:
         counters: sums of all counters of ``Result``, by the name of its attribute.
         findings: what was wrong, by the number of the plan.
         peak_kib: the largest resident set of a process.
+        cpu_s: CPU time of the processes, which a busy machine hardly changes.
     """
 
     schedules: int = 0
@@ -45,6 +46,7 @@ class Tally:
     counters: dict[str, Counter[str]] = attrs.field(factory=dict)
     findings: dict[int, list[str]] = attrs.field(factory=dict)
     peak_kib: int = 0
+    cpu_s: float = 0.0
 
     def add(self, number: int, result: Result) -> None:
         self.schedules += 1
@@ -63,6 +65,7 @@ class Tally:
             self.counters.setdefault(name, Counter()).update(counter)
         self.findings.update(other.findings)
         self.peak_kib = max(self.peak_kib, other.peak_kib)
+        self.cpu_s += other.cpu_s
 
 
 #: Makes a plan from its number. Goes to the processes, so it can be pickled.
@@ -91,10 +94,12 @@ def _prepare_process(plan_of: PlanMaker) -> None:
 
 
 def _run_block(plan_of: PlanMaker, numbers: range) -> Tally:
+    began_s = time.process_time()
     faulthandler.dump_traceback_later(_HUNG_S, exit=True)
     tally = run_plans(plan_of, numbers)
     faulthandler.cancel_dump_traceback_later()
     gc.collect()
+    tally.cpu_s = time.process_time() - began_s
     tally.peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return tally
 
