@@ -188,27 +188,27 @@ class ClusterFaults:
         self._world.network.unblock(port)
 
     def move_leader(self, fault: AtTime) -> None:
-        if self._has_partition(fault):
-            self._cluster.move_leader(fault.topic, fault.partition, fault.broker_id)
+        self._lead(fault, fault.broker_id)
 
-    def _has_partition(self, fault: AtTime) -> bool:
-        """It may be gone after ``fewer_partitions``."""
-        return fault.partition < len(self._cluster.topics[fault.topic].partitions)
+    def _lead(self, fault: AtTime, broker_id: int) -> bool:
+        """Whether there is such a partition: it may be gone after ``fewer_partitions``."""
+        with self._cluster.log.changed:
+            has_partition = fault.partition < len(self._cluster.topics[fault.topic].partitions)
+            if has_partition:
+                self._cluster.move_leader(fault.topic, fault.partition, broker_id)
+        return has_partition
 
     def move_leader_after_restart(self, fault: AtTime) -> None:
         """The new leader knows each producer's last batch only."""
-        if not self._has_partition(fault):
-            return
         with self._cluster.log.changed:
-            self._cluster.move_leader(fault.topic, fault.partition, fault.broker_id)
-            self._cluster.topics[fault.topic].partitions[fault.partition].producers.reload_snapshot()
+            if self._lead(fault, fault.broker_id):
+                self._cluster.topics[fault.topic].partitions[fault.partition].producers.reload_snapshot()
 
     def no_leader(self, fault: AtTime) -> None:
         """The partition has no leader for some time."""
-        if self._has_partition(fault):
-            self._cluster.move_leader(fault.topic, fault.partition, -1)
+        if self._lead(fault, -1):
             self._world.sleep(fault.seconds)
-            self.move_leader(fault)
+            self._lead(fault, fault.broker_id)
 
     def recreate_topic(self, fault: AtTime) -> None:
         self._cluster.recreate_topic(fault.topic)
