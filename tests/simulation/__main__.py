@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -150,4 +151,6 @@ def _most_first(item: tuple[str, int]) -> tuple[int, str]:
 
 
 if __name__ == "__main__":
+    # The processes end with this one, also if it is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main(sys.argv[1:]))
