@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kerberos browser native docs generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos exactly-once-chaos exactly-once-model simulate demo record-demo broker bench bench-secured performance wheel wheels sanitize clean
+.PHONY: help setup kerberos browser native docs generate generate-check lint types test test-native test-pure idempotence-chaos transaction-chaos duel exactly-once-chaos exactly-once-model simulate demo record-demo broker bench bench-secured performance wheel wheels sanitize clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -116,6 +116,10 @@ idempotence-chaos: $(call needs,dev) native ## idempotent producers under random
 transaction-chaos: $(call needs,dev) native ## transactions under random faults (SECONDS=600, KAFKA=4.4.0, CHAOS_ARGS=); checks what a consumer reads
 	@$(PY) -m tests.support.chaos.transaction_chaos $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(KAFKA),--kafka $(KAFKA)) $(CHAOS_ARGS)
+
+duel: $(call needs,dev) native ## the same load and faults for several clients; compares the logs with what each client said (SECONDS=120, CLIENTS=kproducer,java, SEED=, KAFKA=4.4.0, DUEL_ARGS=)
+	@$(PY) -m tests.support.duel $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CLIENTS),--clients $(CLIENTS)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(KAFKA),--kafka $(KAFKA)) $(DUEL_ARGS)
 
 exactly-once-chaos: $(call needs,dev) native ## a Spark query that is killed at every step; checks what a consumer reads (BATCHES=200, KILLS=32, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
 	@$(PY) -m tests.support.spark.exactly_once_chaos $(if $(BATCHES),--batches $(BATCHES)) $(if $(KILLS),--kills $(KILLS)) \

@@ -47,11 +47,11 @@ class BrokerFaults:
         os.kill(node.pid, signal.SIGCONT)
         self.await_replicas()
 
-    def take_down(self, node: KafkaNode, how: str) -> None:
-        """``how``: "kill" or "stop"."""
+    def take_down(self, node: KafkaNode, how: str, seconds: float | None = None) -> None:
+        """``how``: "kill" or "stop". ``seconds``: until it is started again; ``None``: a random time."""
         self._tell(f"broker {node.node_id} goes down ({how}) and comes back")
         getattr(node, how)()
-        time.sleep(self._chance.uniform(0, 3))
+        time.sleep(self._chance.uniform(0, 3) if seconds is None else seconds)
         node.start()
         self.await_replicas()
 

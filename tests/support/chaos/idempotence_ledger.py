@@ -1,4 +1,4 @@
-"""What idempotent producers reported for each record, and whether the logs agree. Does not use Kafka.
+"""What producers reported for each record, and whether the logs agree. Does not use Kafka.
 
 A ``Lane`` stands for one sending thread of one producer and one topic. Its records are numbered in the order
 of sending, and each value begins with the lane's name and the number. The results of a lane are kept in
@@ -23,12 +23,19 @@ _EXAMPLES_OF_EACH = 5
 
 
 class Result(enum.IntEnum):
-    """What the producer reported for a record; UNKNOWN if it reported nothing."""
+    """What the producer reported for a record."""
 
-    UNKNOWN = 0
+    #: Nothing yet, or ever.
+    NOT_TOLD = 0
     ACKNOWLEDGED = 1
     #: Rejected or not sent: it must not be in the log.
     REJECTED = 2
+    #: An error that leaves open whether it was written.
+    UNKNOWN = 3
+
+
+#: By the first letter of a line.
+_FAILURES = {result.name[0]: result for result in (Result.REJECTED, Result.UNKNOWN)}
 
 
 def result_of(error: KafkaError) -> Result:
@@ -101,10 +108,16 @@ class LedgerFile:
     def settle(self, results: Iterable[tuple[Lane, int, RecordMetadata | KafkaError]]) -> None:
         for lane, number, outcome in results:
             if isinstance(outcome, RecordMetadata):
-                self._file.write(f"A {lane.name} {number} {outcome.partition} {outcome.offset}\n")
+                self._acknowledge(lane, number, outcome.partition, outcome.offset)
             else:
-                self._file.write(f"{result_of(outcome).name[0]} {lane.name} {number}\n")
+                self._fail(lane, number, result_of(outcome))
         self._file.flush()
+
+    def _acknowledge(self, lane: Lane, number: int, partition: int, offset: int) -> None:
+        self._file.write(f"A {lane.name} {number} {partition} {offset}\n")
+
+    def _fail(self, lane: Lane, number: int, result: Result) -> None:
+        self._file.write(f"{result.name[0]} {lane.name} {number}\n")
 
     def close(self) -> None:
         self._file.close()
@@ -124,8 +137,8 @@ def read_ledgers(paths: Iterable[Path]) -> list[Lane]:
                 lanes[name].add(int(rest[0]))
             elif kind == "A":
                 lanes[name].acknowledge(int(rest[0]), int(rest[1]), int(rest[2]))
-            elif kind == "R":
-                lanes[name].results[int(rest[0])] = Result.REJECTED
+            elif kind in _FAILURES:
+                lanes[name].results[int(rest[0])] = _FAILURES[kind]
     return list(lanes.values())
 
 
@@ -138,14 +151,16 @@ class Verdict:
     rejected: int = 0
     unknown: int = 0
     unknown_written: int = 0
+    #: Of the unknown ones: the producer reported nothing.
+    not_told: int = 0
     seen: int = 0
     #: Acknowledged after the topic was last read and before it was deleted.
     vanished: int = 0
-    #: Acknowledged at an offset beyond the end of the log.
+    #: Acknowledged, but not in the log.
     lost: int = 0
     duplicated: int = 0
     reordered: int = 0
-    #: Acknowledged, but missing from the log or at a different place than reported.
+    #: Acknowledged, but in the log at a different place than reported.
     false_successes: int = 0
     #: Reported as not written, but in the log.
     false_failures: int = 0
@@ -209,7 +224,7 @@ class Checker:
         for offset, value in records:
             end = offset + 1
             verdict.seen += 1
-            name, number = _identity(value)
+            name, number = identity(value)
             lane = self._lanes.get(name)
             if lane is None or number >= len(lane.results) or lane.topic != topic:
                 verdict.strangers += 1
@@ -263,6 +278,7 @@ class Checker:
             else:
                 verdict.unknown += 1
                 verdict.unknown_written += flags & _SEEN
+                verdict.not_told += result == Result.NOT_TOLD
 
     def _judge_missing(self, lane: Lane, number: int, is_elsewhere: bool) -> None:
         place = (lane.topic, lane.partitions[number])
@@ -272,19 +288,18 @@ class Checker:
         elif is_elsewhere:
             self._verdict.false_successes += 1
             self._verdict.note("false success", f"{_described(lane, number)}: in the log at another place")
-        elif offset >= max(self._ends.get(place, [0])):
-            self._verdict.lost += 1
-            self._verdict.note("lost", f"{_described(lane, number)}: the log ends before this offset")
         else:
-            self._verdict.false_successes += 1
-            self._verdict.note("false success", f"{_described(lane, number)}: not in the log")
+            is_beyond = offset >= max(self._ends.get(place, [0]))
+            where = "the log ends before this offset" if is_beyond else "not in the log"
+            self._verdict.lost += 1
+            self._verdict.note("lost", f"{_described(lane, number)}: {where}")
 
     def _may_have_vanished(self, lane: Lane, number: int) -> bool:
         ends = self._deleted_ends.get((lane.topic, lane.partitions[number]), ())
         return lane.may_vanish and any(lane.offsets[number] >= end for end in ends)
 
 
-def _identity(value: bytes) -> tuple[str, int]:
+def identity(value: bytes) -> tuple[str, int]:
     """Lane and number in a value; the lane is ``""`` if no worker wrote the value."""
     name, _, rest = value.partition(b" ")
     number, space, _ = rest.partition(b" ")

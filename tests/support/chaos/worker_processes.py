@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
@@ -32,11 +32,13 @@ class WorkerProcesses:
         self._replaced: list[subprocess.Popen[bytes]] = []
 
     def start(self, name: str, module: str, *arguments: str, **environment: str) -> int:
+        """Start a process of this name that runs a Python module, and return its pid."""
+        return self.start_command(name, [sys.executable, "-m", module, *arguments], **environment)
+
+    def start_command(self, name: str, command: Sequence[str], **environment: str) -> int:
         """Start a process of this name and return its pid."""
         with (self.folder / f"{name}.log").open("ab") as log:
-            self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments], stderr=log, env={**os.environ, **environment}
-            )
+            self.running[name] = subprocess.Popen(command, stderr=log, env={**os.environ, **environment})
         return self.running[name].pid
 
     def kill(self, name: str) -> None:

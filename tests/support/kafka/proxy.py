@@ -30,12 +30,14 @@ class Frame(NamedTuple):
         api_key, api_version: of the request; a response has those of its request.
         is_answer: true for a response, false for a request.
         data: header and body, without the size prefix.
+        broker_port: where a request is sent, and where a response is from.
     """
 
     api_key: int
     api_version: int
     is_answer: bool
     data: bytes
+    broker_port: int = 0
 
 
 class _Asked(NamedTuple):
@@ -126,20 +128,22 @@ class KafkaProxy:
             for each in (client, broker):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             asked: dict[int, _Asked] = {}
-            self._start(self._pass_requests, client, broker, asked)
-            self._start(self._pass_answers, client, broker, asked)
+            self._start(self._pass_requests, client, broker, port, asked)
+            self._start(self._pass_answers, client, broker, port, asked)
             if self._is_closed:
                 # These two are not served yet, so no other thread closes them.
                 self._drop(client, broker)
                 return
 
-    def _pass_requests(self, client: socket.socket, broker: socket.socket, asked: dict[int, _Asked]) -> None:
+    def _pass_requests(
+        self, client: socket.socket, broker: socket.socket, port: int, asked: dict[int, _Asked]
+    ) -> None:
         is_cut = False
         with contextlib.suppress(OSError, EOFError):
             while not is_cut:
                 frame = _read_frame(client)
                 api_key, version, correlation_id = _REQUEST_HEADER.unpack_from(frame)
-                verdict = self._passes(Frame(api_key, version, False, frame))
+                verdict = self._passes(Frame(api_key, version, False, frame, port))
                 forged = verdict if isinstance(verdict, bytes) else None
                 asked[correlation_id] = _Asked(api_key, version, forged)
                 if forged is not None:
@@ -155,7 +159,9 @@ class KafkaProxy:
             # answer.
             self._drop(broker)
 
-    def _pass_answers(self, client: socket.socket, broker: socket.socket, asked: dict[int, _Asked]) -> None:
+    def _pass_answers(
+        self, client: socket.socket, broker: socket.socket, port: int, asked: dict[int, _Asked]
+    ) -> None:
         with contextlib.suppress(OSError, EOFError):
             while True:
                 frame = _read_frame(broker)
@@ -164,7 +170,7 @@ class KafkaProxy:
                 if request.forged is not None:
                     frame = request.forged
                 else:
-                    verdict = self._passes(Frame(request.api_key, request.api_version, True, frame))
+                    verdict = self._passes(Frame(request.api_key, request.api_version, True, frame, port))
                     if not verdict:
                         break
                     if isinstance(verdict, bytes):

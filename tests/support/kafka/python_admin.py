@@ -49,18 +49,29 @@ def subscribe_to_metrics(bootstrap_servers: str, name: str, settings: Mapping[st
     _run("subscribe_to_metrics", bootstrap_servers, name=name, settings=dict(settings))
 
 
-def _run(command: str, bootstrap_servers: str, **arguments: Any) -> None:
+def open_transactions(bootstrap_servers: str, partitions: Mapping[str, int]) -> set[int]:
+    """Producer ids with an open transaction in these topics (name -> number of partitions).
+
+    Raises:
+        RuntimeError: the admin client failed.
+    """
+    return set(json.loads(_run("open_transactions", bootstrap_servers, partitions=dict(partitions))))
+
+
+def _run(command: str, bootstrap_servers: str, **arguments: Any) -> str:
+    """Returns what the command printed."""
     script = [sys.executable, "-W", "ignore", "-m", "tests.support.kafka.python_admin"]
     done = subprocess.run(
         [*script, command, bootstrap_servers, json.dumps(arguments)],
         stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=2 * TIMEOUT_SECONDS,
         check=False,
     )
     if done.returncode != 0:
         raise RuntimeError(f"kafka-python's admin client failed ({command}):\n{done.stderr[-3000:]}")
+    return done.stdout
 
 
 def _place(admin: Any, topic: str, partition: int, replicas: list[int]) -> None:
@@ -98,6 +109,19 @@ def _subscribe_to_metrics(admin: Any, name: str, settings: dict[str, str]) -> No
     admin.alter_configs([ConfigResource(ConfigResourceType.CLIENT_METRICS, name, settings)])
 
 
+def _open_transactions(admin: Any, partitions: dict[str, int]) -> None:
+    from kafka import TopicPartition
+
+    places = [TopicPartition(topic, number) for topic, count in partitions.items() for number in range(count)]
+    found = {
+        producer.producer_id
+        for state in admin.describe_producers(places).values()
+        for producer in state.active_producers
+        if producer.current_transaction_start_offset >= 0
+    }
+    print(json.dumps(sorted(found)))
+
+
 def main() -> None:
     from kafka import KafkaAdminClient
 
@@ -106,6 +130,7 @@ def main() -> None:
     commands = {
         "place": _place,
         "await_no_producers": _await_no_producers,
+        "open_transactions": _open_transactions,
         "subscribe_to_metrics": _subscribe_to_metrics,
     }
     commands[command](admin, **json.loads(arguments))

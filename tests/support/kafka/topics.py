@@ -60,13 +60,18 @@ def create_topic(
     partitions: int = 3,
     replication_factor: int = -1,
     config: dict[str, str] | None = None,
+    replicas: list[list[int]] | None = None,
 ) -> None:
     """Create a topic and wait until each leader serves it. -1: the cluster's default replication factor.
+
+    Args:
+        replicas: the nodes of each partition, the leader first, in place of a replication factor.
 
     Raises:
         RuntimeError: there is a topic of this name, with records or with another number of partitions.
     """
-    new_topic = NewTopic(topic, partitions, replication_factor, config=config or {})
+    placed = {} if replicas is None else {"replica_assignment": replicas}
+    new_topic = NewTopic(topic, partitions, replication_factor, config=config or {}, **placed)
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         admin = _admin(bootstrap_servers)

@@ -33,6 +33,7 @@ def test_what_was_acknowledged_and_nothing_else_is_good():
     assert verdict.is_good
     counts = (verdict.sent, verdict.acknowledged, verdict.rejected, verdict.unknown, verdict.seen)
     assert counts == (5, 3, 1, 1, 3)
+    assert verdict.not_told == 1
 
 
 def test_an_unknown_record_may_be_in_the_log():
@@ -52,7 +53,7 @@ def test_an_unknown_record_may_be_in_the_log():
         ("duplicated", [*RIGHT[0], b"a 4 ", b"a 4 "], RIGHT[1]),
         ("reordered", RIGHT[0][::-1], RIGHT[1]),
         ("reordered", [*RIGHT[0]], [b"a 4 ", *RIGHT[1]]),
-        ("false_successes", [RIGHT[0][0], b"a 4 "], RIGHT[1]),
+        ("lost", [RIGHT[0][0], b"a 4 "], RIGHT[1]),
         ("false_successes", RIGHT[0][::-1], RIGHT[1]),
         ("false_successes", [*RIGHT[0], *RIGHT[1]], []),
         ("false_failures", [*RIGHT[0], b"a 3 "], RIGHT[1]),
@@ -74,7 +75,7 @@ def test_an_acknowledgement_without_an_offset_is_believed_if_the_record_is_there
     assert check(RIGHT, lane).is_good
     lane = history()
     lane.acknowledge(1, 0, -1)
-    assert check({0: RIGHT[0][:1], 1: RIGHT[1]}, lane).false_successes == 1
+    assert check({0: RIGHT[0][:1], 1: RIGHT[1]}, lane).lost == 1
 
 
 def test_nothing_seen_is_not_good():
@@ -141,5 +142,5 @@ def test_a_ledger_of_a_killed_process_is_read_up_to_its_last_whole_line(tmp_path
         file.write("A a 3 4 7")
     (found,) = read_ledgers([path])
     assert (found.name, found.topic, found.may_vanish) == ("a", "t", True)
-    assert list(found.results) == [Result.ACKNOWLEDGED, Result.REJECTED, Result.UNKNOWN, Result.UNKNOWN]
+    assert list(found.results) == [Result.ACKNOWLEDGED, Result.REJECTED, Result.UNKNOWN, Result.NOT_TOLD]
     assert (found.partitions[0], found.offsets[0]) == (4, 70)

@@ -1,0 +1,106 @@
+"""What a client said, compared with what is in the log: pure functions, without Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tests.support.chaos.idempotence_ledger import Checker, Lane, Result, Verdict, identity
+from tests.support.chaos.transaction_ledger import State
+from tests.support.duel.ledger import ToldTransaction
+
+#: Records of a partition as (offset, value), in the order of the log.
+Log = Iterable[tuple[int, bytes]]
+_MOST_EXAMPLES = 20
+
+
+@dataclass
+class TransactionVerdict:
+    """Numbers of transactions; of records, ``false_successes``."""
+
+    #: What the client says.
+    committed: int = 0
+    aborted: int = 0
+    #: The client does not say whether the transaction was committed.
+    unknown: int = 0
+    #: Of the unknown ones, those that were committed.
+    unknown_committed: int = 0
+    #: Some of its records are visible, others are not. Of any state except aborted.
+    torn: int = 0
+    #: Committed, but none of its records is visible.
+    missing: int = 0
+    #: Aborted, but records of it are visible.
+    aborted_visible: int = 0
+    #: Records that were acknowledged, in transactions that were committed, and in the log but not visible.
+    false_successes: int = 0
+    #: Still open when the producer had been closed. Set by the caller, who asks the brokers.
+    leaked: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.torn or self.missing or self.aborted_visible or self.false_successes or self.leaked)
+
+    def note(self, example: str) -> None:
+        if len(self.examples) < _MOST_EXAMPLES:
+            self.examples.append(example)
+
+
+def judge_records(lanes: Iterable[Lane], topic: str, logs: Mapping[int, Log]) -> Verdict:
+    """Compare with the log as a ``read_uncommitted`` reader sees it, by partition."""
+    checker = Checker(lanes)
+    for partition, records in logs.items():
+        checker.read(topic, partition, records)
+    return checker.judge()
+
+
+def numbers_in(logs: Mapping[int, Log]) -> dict[str, set[int]]:
+    """The numbers of the records in the log, by lane."""
+    found: dict[str, set[int]] = {}
+    for records in logs.values():
+        for _, value in records:
+            lane, number = identity(value)
+            found.setdefault(lane, set()).add(number)
+    return found
+
+
+def judge_transactions(
+    transactions: Iterable[ToldTransaction],
+    lanes: Iterable[Lane],
+    written: Mapping[str, set[int]],
+    visible: Mapping[str, set[int]],
+) -> TransactionVerdict:
+    """Compare transactions with the log.
+
+    Args:
+        written: see ``numbers_in``, of a ``read_uncommitted`` reader.
+        visible: of a ``read_committed`` reader.
+    """
+    verdict = TransactionVerdict()
+    results = {lane.name: lane.results for lane in lanes}
+    for each in transactions:
+        seen = visible.get(each.lane, set())
+        count = sum(number in seen for number in range(each.first, each.end))
+        is_torn = 0 < count < each.end - each.first
+        what = f"transaction {each.number} of {each.lane} ({each.state.value})"
+        if each.state is State.COMMITTED:
+            verdict.committed += 1
+            verdict.missing += count == 0 < each.end - each.first
+            verdict.false_successes += sum(
+                results[each.lane][number] == Result.ACKNOWLEDGED
+                for number in written.get(each.lane, set()).intersection(range(each.first, each.end)) - seen
+            )
+        elif each.state is State.COMMITTING:
+            verdict.unknown += 1
+            verdict.unknown_committed += count > 0
+        else:
+            verdict.aborted += 1
+            verdict.aborted_visible += count > 0
+            is_torn = False
+        verdict.torn += is_torn
+        if is_torn or (count == 0 and each.state is State.COMMITTED) or (count and each.state in _ABORTED):
+            verdict.note(f"{what}: {count} of {each.end - each.first} records are visible")
+    return verdict
+
+
+_ABORTED = (State.ABORTED, State.BEGUN)
