@@ -24,22 +24,25 @@ from benchmarks.tables import as_markdown, print_table
 from tests.support.chaos.command_line import fault_arguments, say, three_nodes
 from tests.support.chaos.transaction_chaos import CHAOS_PROPERTIES
 from tests.support.duel.run import CLIENTS, DuelRun, Part, missing_faults
-from tests.support.duel.schedule import schedule
+from tests.support.duel.schedule import BROKER_FAULTS, CONNECTION_FAULTS, schedule
 from tests.support.duel.table import MARKER, table_of
 from tests.support.duel.worker import BREAKAGES
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "guides" / "reliability.md"
 OURS = "kproducer"
+KINDS = (*BROKER_FAULTS, *CONNECTION_FAULTS)
 _SETTINGS = (
     "acks=all, idempotence (on by default, except in confluent-kafka and aiokafka), one transactional id, "
-    "else the defaults, such as the timeout of a record (confluent-kafka 300 s, aiokafka 40 s, the others "
-    "120 s)"
+    "else the defaults, such as the timeout of a record (confluent-kafka 300 s, in transactions 60 s; "
+    "aiokafka none if idempotent; the others 120 s)"
 )
 
 
 def main() -> int:
     arguments = _arguments()
-    faults = schedule(arguments.seed, arguments.seconds)
+    faults = [
+        fault for fault in schedule(arguments.seed, arguments.seconds) if fault.kind in arguments.faults
+    ]
     parts = []
     for client in arguments.clients:
         load_average = os.getloadavg()[0]
@@ -53,14 +56,14 @@ def main() -> int:
     console = new_console()
     table = table_of(parts)
     print_table(console, table)
-    facts = _facts(parts, arguments)
+    facts = _facts(parts, arguments, Counter(fault.kind for fault in faults))
     for line in facts:
         console.print(line)
     if arguments.document:
         section = "\n".join([*(f"* {line}" for line in facts), "", as_markdown(table)])
         DOCUMENT.write_text(with_sections(DOCUMENT.read_text(), {MARKER: section}))
     ours = [part for part in parts if part.client == OURS]
-    return 0 if all(part.is_good and not missing_faults(part) for part in ours) else 1
+    return 0 if all(part.is_good and not missing_faults(part, arguments.faults) for part in ours) else 1
 
 
 def _arguments() -> argparse.Namespace:
@@ -72,11 +75,19 @@ def _arguments() -> argparse.Namespace:
         default=0.0,
         help="timeout of each record; of a request, half of it; default: the clients' own",
     )
+    parser.add_argument(
+        "--faults",
+        default=",".join(KINDS),
+        help=f"comma-separated list of: {', '.join(KINDS)}; default: all",
+    )
     parser.add_argument("--document", action="store_true", help=f"write the table into {DOCUMENT.name}")
     arguments = parser.parse_args()
     arguments.clients = arguments.clients.split(",")
     if unknown := set(arguments.clients).difference(CLIENTS):
         parser.error(f"no client {', '.join(sorted(unknown))}: choose from {', '.join(CLIENTS)}")
+    arguments.faults = [each.strip() for each in arguments.faults.split(",")]
+    if unknown := set(arguments.faults).difference(KINDS):
+        parser.error(f"no fault {', '.join(sorted(unknown))}: choose from {', '.join(KINDS)}")
     return arguments
 
 
@@ -96,7 +107,7 @@ def _tell(part: Part, run: DuelRun) -> None:
         say(f"  something is wrong; ledgers and logs are in {run.folder}")
 
 
-def _facts(parts: list[Part], arguments: argparse.Namespace) -> list[str]:
+def _facts(parts: list[Part], arguments: argparse.Namespace, planned: Counter[str]) -> list[str]:
     loads = ", ".join(f"{part.load_average:.1f}" for part in parts)
     timeouts = (
         f"every record has a timeout of {arguments.delivery_seconds:g} s"
@@ -109,7 +120,11 @@ def _facts(parts: list[Part], arguments: argparse.Namespace) -> list[str]:
         f"{platform.python_version()}. Load average when each client began: {loads}.",
         "Versions: " + ", ".join(f"{part.client} {part.version}" for part in parts) + ".",
         f"Every client: {_SETTINGS}.",
-        f"Faults per client: {_counts(parts[0].faults)}.",
+        "Planned faults of brokers: "
+        + _counts(Counter({kind: planned[kind] for kind in BROKER_FAULTS}))
+        + "; of the connections of each producer: "
+        + _counts(Counter({kind: planned[kind] for kind in CONNECTION_FAULTS}))
+        + ".",
     ]
 
 

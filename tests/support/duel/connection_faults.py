@@ -32,6 +32,9 @@ _OF_REQUESTS = {ApiKey.END_TXN: END_LATE}
 class ConnectionFaults:
     """Pass it to ``KafkaProxy``. Thread-safe.
 
+    After a fault, the next request of the same API is answered before another one has a fault: a client that
+    tries again now and then would not get through otherwise. Faults that are overdue by then are left out.
+
     Args:
         faults: of a schedule; those of brokers are ignored.
 
@@ -48,6 +51,8 @@ class ConnectionFaults:
         self._lock = threading.Lock()
         self._started: float | None = None
         self._due: dict[str, list[Fault]] = {}
+        #: APIs whose last request had a fault.
+        self._spared: set[int] = set()
         for fault in sorted(faults, reverse=True):
             self._due.setdefault(fault.kind, []).append(fault)
         self._deliveries: list[threading.Thread] = []
@@ -66,7 +71,7 @@ class ConnectionFaults:
         if frame.api_key == ApiKey.END_TXN:
             self.end_version = max(self.end_version, frame.api_version)
         kind = (_OF_ANSWERS if frame.is_answer else _OF_REQUESTS).get(frame.api_key)
-        fault = self._take(kind) if kind is not None else None
+        fault = self._take(kind, frame) if kind is not None else None
         if fault is None:
             return True
         if fault.kind == END_LATE:
@@ -75,13 +80,21 @@ class ConnectionFaults:
             late.start()
         return False
 
-    def _take(self, kind: str) -> Fault | None:
+    def _take(self, kind: str, frame: Frame) -> Fault | None:
         with self._lock:
-            due = self._due.get(kind)
-            if self._started is None or not due or time.monotonic() - self._started < due[-1].at:
+            if self._started is None:
                 return None
-            self.counts[kind] += 1
-            return due.pop()
+            if frame.api_key in self._spared:
+                if frame.is_answer:
+                    self._spared.remove(frame.api_key)
+                return None
+            fault, now, later = None, time.monotonic() - self._started, self._due.get(kind, [])
+            while later and later[-1].at <= now:
+                fault = later.pop()
+            if fault is not None:
+                self.counts[kind] += 1
+                self._spared.add(frame.api_key)
+            return fault
 
     def _deliver(self, frame: Frame, seconds: float) -> None:
         time.sleep(seconds)

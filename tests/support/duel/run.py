@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -246,10 +246,10 @@ class DuelRun:
         self._brokers.await_replicas()
         leaked = self._leaked()
         lanes = {mode: read_ledgers([self.folder / f"{mode}.ledger"]) for mode in MODES}
+        logs = {mode: self._logs(mode, "read_uncommitted") for mode in MODES}
         for mode in MODES:
             part.lives[mode] = len(lanes[mode])
-            logs = self._logs(mode, "read_uncommitted")
-            part.records[mode] = judge_records(lanes[mode], TOPICS[mode], logs)
+            part.records[mode] = judge_records(lanes[mode], TOPICS[mode], logs[mode])
         topic = TOPICS[TRANSACTIONAL]
         try:
             await_no_open_transaction(self._servers, topic, range(PARTITIONS), _STUCK_SECONDS)
@@ -259,7 +259,7 @@ class DuelRun:
         part.transactions = judge_transactions(
             read_transactions(self.folder / f"{TRANSACTIONAL}.ledger", lanes[TRANSACTIONAL]),
             lanes[TRANSACTIONAL],
-            numbers_in(self._logs(TRANSACTIONAL, "read_uncommitted")),
+            numbers_in(logs[TRANSACTIONAL]),
             numbers_in(self._logs(TRANSACTIONAL, "read_committed")),
         )
         part.transactions.leaked = leaked
@@ -271,12 +271,12 @@ class DuelRun:
             time.sleep(0.5)
         return len(found)
 
-    def _logs(self, mode: str, isolation_level: str) -> dict[int, Iterator[tuple[int, bytes]]]:
+    def _logs(self, mode: str, isolation_level: str) -> dict[int, list[tuple[int, bytes]]]:
         topic = TOPICS[mode]
         ends = await_topic(self._servers, topic, PARTITIONS)
         is_whole = isolation_level == "read_uncommitted" or not self._part.is_stuck
         return {
-            partition: self._log(topic, partition, end if is_whole else 0, isolation_level)
+            partition: list(self._log(topic, partition, end if is_whole else 0, isolation_level))
             for partition, end in enumerate(ends)
         }
 
@@ -293,6 +293,6 @@ class DuelRun:
             yield record.offset, record.value
 
 
-def missing_faults(part: Part) -> list[str]:
-    """Kinds of faults that did not take place."""
-    return [kind for kind in (*BROKER_FAULTS, *CONNECTION_FAULTS) if not part.faults[kind]]
+def missing_faults(part: Part, kinds: Iterable[str] = (*BROKER_FAULTS, *CONNECTION_FAULTS)) -> list[str]:
+    """Those of the kinds that did not take place."""
+    return [kind for kind in kinds if not part.faults[kind]]

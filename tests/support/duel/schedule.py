@@ -16,7 +16,8 @@ PRODUCE_RESPONSE_LOST, END_RESPONSE_LOST, END_LATE = (
     "EndTxn response lost",
     "EndTxn late",
 )
-#: Each on the connections of both producers: it applies to the first request or response after its time.
+#: On the connections of both producers: each applies to the first request or response after its time, except
+#: those that are overdue when another one of the kind takes place.
 CONNECTION_FAULTS = (PRODUCE_RESPONSE_LOST, END_RESPONSE_LOST, END_LATE)
 
 _BROKER_FAULT_SECONDS = 12.0

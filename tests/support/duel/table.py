@@ -25,12 +25,12 @@ def _end(part: Part) -> str:
 
 #: Name of a row and its cells. Records: of the idempotent producer / of the transactional producer.
 _ROWS: tuple[tuple[str, Callable[[Part], str]], ...] = (
-    ("records acknowledged", _of_both(lambda each: each.acknowledged)),
+    ("acknowledged", _of_both(lambda each: each.acknowledged)),
     ("lost", _of_both(lambda each: each.lost)),
     ("doubled", _of_both(lambda each: each.duplicated)),
     ("reordered", _of_both(lambda each: each.reordered)),
     (
-        "falsely successful",
+        "falsely successful: another offset, or committed but invisible",
         lambda part: (
             f"{part.records[IDEMPOTENT].false_successes:,} / "
             f"{part.records[TRANSACTIONAL].false_successes + part.transactions.false_successes:,}"
@@ -49,7 +49,7 @@ _ROWS: tuple[tuple[str, Callable[[Part], str]], ...] = (
         lambda part: f"{part.transactions.unknown:,}, {part.transactions.unknown_committed:,}",
     ),
     ("committed but missing", lambda part: f"{part.transactions.missing:,}"),
-    ("torn", lambda part: f"{part.transactions.torn:,}"),
+    ("torn: only a part is visible", lambda part: f"{part.transactions.torn:,}"),
     ("aborted but visible", lambda part: f"{part.transactions.aborted_visible:,}"),
     (
         "left open",
@@ -62,7 +62,7 @@ _ROWS: tuple[tuple[str, Callable[[Part], str]], ...] = (
         lambda part: f"{sum(each.acknowledged for each in part.records.values()) / part.seconds:,.0f}",
     ),
     ("CPU seconds", lambda part: _NOTHING if part.cpu_seconds is None else f"{part.cpu_seconds:.0f}"),
-    ("faults", lambda part: f"{part.faults.total()}"),
+    ("faults that took place", lambda part: f"{part.faults.total()}"),
 )
 
 

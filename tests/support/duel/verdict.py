@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.chaos.idempotence_ledger import Checker, Lane, Result, Verdict, identity
@@ -10,7 +10,7 @@ from tests.support.chaos.transaction_ledger import State
 from tests.support.duel.ledger import ToldTransaction
 
 #: Records of a partition as (offset, value), in the order of the log.
-Log = Iterable[tuple[int, bytes]]
+Log = Sequence[tuple[int, bytes]]
 _MOST_EXAMPLES = 20
 
 
@@ -48,10 +48,27 @@ class TransactionVerdict:
 
 def judge_records(lanes: Iterable[Lane], topic: str, logs: Mapping[int, Log]) -> Verdict:
     """Compare with the log as a ``read_uncommitted`` reader sees it, by partition."""
+    lanes = list(lanes)
     checker = Checker(lanes)
     for partition, records in logs.items():
         checker.read(topic, partition, records)
-    return checker.judge()
+    verdict = checker.judge()
+    if verdict.lost or verdict.false_successes:
+        verdict.examples += _instead(lanes, logs)
+    return verdict
+
+
+def _instead(lanes: list[Lane], logs: Mapping[int, Log]) -> list[str]:
+    """What is in the log at offsets at which other records were acknowledged."""
+    there = {(partition, offset): identity(value) for partition, log in logs.items() for offset, value in log}
+    examples: list[str] = []
+    for lane in lanes:
+        for number, (partition, offset) in enumerate(zip(lane.partitions, lane.offsets, strict=True)):
+            found = there.get((partition, offset))
+            if lane.results[number] == Result.ACKNOWLEDGED and found and found != (lane.name, number):
+                example = f"{lane.name} {number} acknowledged at {partition} @{offset}, where {found} is"
+                examples.append(example)
+    return examples[:_MOST_EXAMPLES]
 
 
 def numbers_in(logs: Mapping[int, Log]) -> dict[str, set[int]]:

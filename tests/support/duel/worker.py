@@ -72,8 +72,9 @@ class Worker:
                     if life.is_idle_enough:
                         life.send(load.BURST[self._mode])
                 life.check()
-        except ProducerOverError as error:
-            self._ledger.remark(f"{life.lane.name} is over: {error}")
+        except Exception as error:
+            # Whatever a client raises apart from what its documentation says: a program would start again.
+            self._ledger.remark(f"{life.lane.name} is over: {error!r}")
             time.sleep(_PAUSE_AFTER_ERROR_SECONDS)
         finally:
             life.close()

@@ -20,7 +20,6 @@ import org.apache.kafka.common.errors.OutOfOrderSequenceException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
-import org.apache.kafka.common.errors.TransactionAbortedException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -132,8 +131,8 @@ public class DuelWorker {
                     throw new ProducerOverException(new Exception(failedInARow + " records in a row failed"));
                 }
             }
-        } catch (ProducerOverException error) {
-            write("# %s is over: %s", lane, text(error.getCause()));
+        } catch (ProducerOverException | RuntimeException error) {
+            write("# %s is over: %s", lane, text(error));
             Thread.sleep(PAUSE_AFTER_ERROR_MS);
         } finally {
             try {
@@ -259,10 +258,10 @@ public class DuelWorker {
         }
     }
 
-    /** Errors of records that were certainly not written: refused by the client, or by the broker at sight. */
+    /** Errors of records that were certainly not written. One of an aborted transaction may have been sent before. */
     private static boolean isDefinite(Exception error) {
         return error instanceof RecordTooLargeException || error instanceof InvalidTopicException
-            || error instanceof AuthorizationException || error instanceof TransactionAbortedException;
+            || error instanceof AuthorizationException;
     }
 
     private static String text(Throwable error) {

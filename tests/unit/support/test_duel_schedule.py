@@ -65,6 +65,17 @@ def test_a_response_is_lost_once_and_only_after_its_time():
     assert faults.counts == {PRODUCE_RESPONSE_LOST: 1}
 
 
+def test_no_api_has_two_faults_in_a_row():
+    faults = ConnectionFaults([Fault(0.0, END_RESPONSE_LOST), Fault(1e-9, END_LATE), Fault(2e-9, END_LATE)])
+    request, answer = (Frame(ApiKey.END_TXN, END_VERSION, is_answer, b"") for is_answer in (False, True))
+    faults.start()
+    assert [faults(request), faults(request), faults(answer)] == [False, True, True]
+    # The other late one was overdue.
+    assert [faults(request), faults(answer), faults(request), faults(answer)] == [True, False, True, True]
+    faults.stop()
+    assert faults.counts == {END_LATE: 1, END_RESPONSE_LOST: 1}
+
+
 def test_nothing_is_lost_after_the_end():
     faults = ConnectionFaults([Fault(0.0, PRODUCE_RESPONSE_LOST)])
     faults.start()

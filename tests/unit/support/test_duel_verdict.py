@@ -90,16 +90,18 @@ def cells(part: Part) -> dict[str, str]:
     return {row[0]: row[1] for row in table_of([part]).rows}
 
 
+FALSELY = "falsely successful: another offset, or committed but invisible"
+TORN = "torn: only a part is visible"
 #: Rows that are 0 for every client without faults.
 WRONG = (
     "lost",
     "doubled",
     "reordered",
-    "falsely successful",
+    FALSELY,
     "rejected but written",
     "never told",
     "committed but missing",
-    "torn",
+    TORN,
     "aborted but visible",
     "left open",
 )
@@ -131,10 +133,10 @@ def test_a_worker_that_is_wrong_on_purpose_is_found_out(tmp_path, monkeypatch, b
     part = part_of(*work(tmp_path, breakage))
     expected = {
         "": set(),
-        CLAIM: {"lost", "torn"},
+        CLAIM: {"lost", TORN},
         TWICE: {"doubled"},
         SWAP: {"reordered"},
-        COMMIT: {"falsely successful", "committed but missing"},
+        COMMIT: {FALSELY, "committed but missing"},
     }
     assert set(wrong_rows(part)) == expected[breakage]
     assert part.is_good == (not breakage)
@@ -184,7 +186,7 @@ def test_a_good_history(tmp_path):
     assert part.is_good
     assert wrong_rows(part) == {}
     found = cells(part)
-    assert found["records acknowledged"] == "6 / 6"
+    assert found["acknowledged"] == "6 / 6"
     assert found["transactions committed"] == "1"
     assert found["aborted"] == "1"
     assert found["unknown, of these committed"] == "1, 1"
@@ -202,13 +204,13 @@ def test_a_transaction_of_unknown_outcome_may_be_invisible(tmp_path):
         ("lost", "1 / 1", {"written": (0, 1, 2, 3, 4)}),
         ("doubled", "1 / 1", {"written": (0, 1, 2, 3, 4, 5, 5)}),
         ("reordered", "1 / 1", {"written": (0, 1, 3, 2, 4, 5)}),
-        ("falsely successful", "2 / 2", {"written": (0, 1, 3, 2, 4, 5)}),
-        ("falsely successful", "0 / 1", {"hidden": (1, 2, 3)}),
+        (FALSELY, "2 / 2", {"written": (0, 1, 3, 2, 4, 5)}),
+        (FALSELY, "0 / 1", {"hidden": (1, 2, 3)}),
         ("rejected but written", "1 / 1", {"told": {5: Told(5, REJECTED)}}),
         ("never told", "1 / 1", {"told": {5: None}}),
         ("committed but missing", "1", {"hidden": (0, 1, 2, 3)}),
-        ("torn", "1", {"hidden": (1, 2, 3)}),
-        ("torn", "1", {"hidden": (2, 3, 4)}),
+        (TORN, "1", {"hidden": (1, 2, 3)}),
+        (TORN, "1", {"hidden": (2, 3, 4)}),
         ("aborted but visible", "1", {"hidden": (3,)}),
     ],
 )
@@ -228,7 +230,12 @@ def test_what_is_not_a_mistake_is_counted_too(tmp_path):
     assert (found["rejected"], found["unknown"]) == ("1 / 1", "2 / 2")
     assert found["unknown or never told, and written"] == "1 / 1"
     # The offset of 5 is another one now.
-    assert set(wrong_rows(part)) == {"falsely successful"}
+    assert set(wrong_rows(part)) == {FALSELY}
+
+
+def test_the_verdict_says_which_record_is_at_the_offset_of_a_lost_one(tmp_path):
+    part = history(tmp_path, written=(0, 1, 2, 3, 5))
+    assert "a 4 acknowledged at 0 @4, where ('a', 5) is" in part.records[load.IDEMPOTENT].examples
 
 
 def test_a_transaction_that_stays_open_is_a_mistake(tmp_path):

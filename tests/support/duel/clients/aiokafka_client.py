@@ -14,7 +14,7 @@ from aiokafka import errors
 from tests.support.chaos.transaction_ledger import State
 from tests.support.duel.clients.session import DuelClient, ProducerOverError, Session
 
-#: Errors of records that were certainly not written: refused by the client, or by the broker at sight.
+#: Errors of records that were certainly not written.
 _DEFINITE = (
     errors.MessageSizeTooLargeError,
     errors.InvalidTopicError,

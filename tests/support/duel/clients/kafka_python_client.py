@@ -9,12 +9,11 @@ from tests.support.chaos.transaction_ledger import State
 from tests.support.duel.clients.session import DuelClient, ProducerOverError, Session, until_done
 from tests.support.kafka.kafka_python import kafka, kafka_errors
 
-#: Errors of records that were certainly not written: refused by the client, or by the broker at sight.
+#: Errors of records that were certainly not written. One of an aborted transaction may have been sent before.
 _DEFINITE = (
     kafka_errors.MessageSizeTooLargeError,
     kafka_errors.InvalidTopicError,
     kafka_errors.TopicAuthorizationFailedError,
-    kafka_errors.TransactionAbortedError,
 )
 
 
