@@ -27,6 +27,7 @@ def _end(part: Part) -> str:
 _ROWS: tuple[tuple[str, Callable[[Part], str]], ...] = (
     ("acknowledged", _of_both(lambda each: each.acknowledged)),
     ("lost", _of_both(lambda each: each.lost)),
+    ("lost in committed transactions", lambda part: f"{part.transactions.lost:,}"),
     ("doubled", _of_both(lambda each: each.duplicated)),
     ("reordered", _of_both(lambda each: each.reordered)),
     (

@@ -16,7 +16,7 @@ _MOST_EXAMPLES = 20
 
 @dataclass
 class TransactionVerdict:
-    """Numbers of transactions; of records, ``false_successes``."""
+    """Numbers of transactions; of records, ``lost`` and ``false_successes``."""
 
     #: What the client says.
     committed: int = 0
@@ -31,6 +31,8 @@ class TransactionVerdict:
     missing: int = 0
     #: Aborted, but records of it are visible.
     aborted_visible: int = 0
+    #: Records that were acknowledged, in transactions that were committed, and not in the log.
+    lost: int = 0
     #: Records that were acknowledged, in transactions that were committed, and in the log but not visible.
     false_successes: int = 0
     #: Still open when the producer had been closed. Set by the caller, who asks the brokers.
@@ -96,28 +98,29 @@ def judge_transactions(
     verdict = TransactionVerdict()
     results = {lane.name: lane.results for lane in lanes}
     for each in transactions:
-        seen = visible.get(each.lane, set())
-        count = sum(number in seen for number in range(each.first, each.end))
-        is_torn = 0 < count < each.end - each.first
-        what = f"transaction {each.number} of {each.lane} ({each.state.value})"
+        numbers = set(range(each.first, each.end))
+        seen = numbers & visible.get(each.lane, set())
+        is_torn = is_missing = is_wrongly_visible = False
         if each.state is State.COMMITTED:
+            acknowledged = {number for number in numbers if results[each.lane][number] == Result.ACKNOWLEDGED}
+            in_log = acknowledged & written.get(each.lane, set())
+            is_torn, is_missing = bool(seen) and seen != numbers, bool(numbers) and not seen
             verdict.committed += 1
-            verdict.missing += count == 0 < each.end - each.first
-            verdict.false_successes += sum(
-                results[each.lane][number] == Result.ACKNOWLEDGED
-                for number in written.get(each.lane, set()).intersection(range(each.first, each.end)) - seen
-            )
+            verdict.lost += len(acknowledged - in_log)
+            verdict.false_successes += len(in_log - seen)
         elif each.state is State.COMMITTING:
+            is_torn = bool(seen) and seen != numbers
             verdict.unknown += 1
-            verdict.unknown_committed += count > 0
+            verdict.unknown_committed += bool(seen)
         else:
+            is_wrongly_visible = bool(seen)
             verdict.aborted += 1
-            verdict.aborted_visible += count > 0
-            is_torn = False
         verdict.torn += is_torn
-        if is_torn or (count == 0 and each.state is State.COMMITTED) or (count and each.state in _ABORTED):
-            verdict.note(f"{what}: {count} of {each.end - each.first} records are visible")
+        verdict.missing += is_missing
+        verdict.aborted_visible += is_wrongly_visible
+        if is_torn or is_missing or is_wrongly_visible:
+            verdict.note(
+                f"transaction {each.number} of {each.lane} ({each.state.value}): "
+                f"{len(seen)} of {len(numbers)} records are visible"
+            )
     return verdict
-
-
-_ABORTED = (State.ABORTED, State.BEGUN)

@@ -91,10 +91,12 @@ def cells(part: Part) -> dict[str, str]:
 
 
 FALSELY = "falsely successful: another offset, or committed but invisible"
+LOST_OF_COMMITTED = "lost in committed transactions"
 TORN = "torn: only a part is visible"
 #: Rows that are 0 for every client without faults.
 WRONG = (
     "lost",
+    LOST_OF_COMMITTED,
     "doubled",
     "reordered",
     FALSELY,
@@ -133,7 +135,7 @@ def test_a_worker_that_is_wrong_on_purpose_is_found_out(tmp_path, monkeypatch, b
     part = part_of(*work(tmp_path, breakage))
     expected = {
         "": set(),
-        CLAIM: {"lost", TORN},
+        CLAIM: {"lost", LOST_OF_COMMITTED, TORN},
         TWICE: {"doubled"},
         SWAP: {"reordered"},
         COMMIT: {FALSELY, "committed but missing"},
@@ -202,6 +204,8 @@ def test_a_transaction_of_unknown_outcome_may_be_invisible(tmp_path):
     ("row", "cell", "difference"),
     [
         ("lost", "1 / 1", {"written": (0, 1, 2, 3, 4)}),
+        (LOST_OF_COMMITTED, "0", {"written": (0, 1, 2, 3, 4)}),
+        (LOST_OF_COMMITTED, "1", {"written": (0, 2, 3, 4, 5)}),
         ("doubled", "1 / 1", {"written": (0, 1, 2, 3, 4, 5, 5)}),
         ("reordered", "1 / 1", {"written": (0, 1, 3, 2, 4, 5)}),
         (FALSELY, "2 / 2", {"written": (0, 1, 3, 2, 4, 5)}),
