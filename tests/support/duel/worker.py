@@ -88,7 +88,7 @@ class Worker:
             is_whole = life.send(load.BURST[self._mode])
             if not is_whole:
                 break
-        if is_whole and load.is_committed(number):
+        if is_whole and load.is_committed(number) and life.session.are_delivered():
             self._ledger.state(life.lane, number, State.COMMITTING)
             self._ledger.state(life.lane, number, life.session.commit())
         else:

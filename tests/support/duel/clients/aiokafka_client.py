@@ -90,16 +90,16 @@ class _Session(Session):
         self._in_transaction.clear()
         self.run(self._producer.begin_transaction())
 
-    def commit(self) -> State:
-        return self.run(self._commit())
+    def are_delivered(self) -> bool:
+        # Programs await each record, as the documentation shows.
+        return self.run(self._are_delivered())
 
-    async def _commit(self) -> State:
-        # A commit does not fail if a record did: programs await each one, as its documentation shows.
+    async def _are_delivered(self) -> bool:
         found = await asyncio.gather(*self._in_transaction, return_exceptions=True)
-        if any(isinstance(each, BaseException) for each in found):
-            await self._producer.abort_transaction()
-            return State.ABORTED
-        await self._producer.commit_transaction()
+        return not any(isinstance(each, BaseException) for each in found)
+
+    def commit(self) -> State:
+        self.run(self._producer.commit_transaction())
         return State.COMMITTED
 
     def abort(self) -> None:

@@ -44,6 +44,10 @@ class Session(ABC):
     def begin(self) -> None:
         """Begin a transaction. Raises ProducerOverError."""
 
+    def are_delivered(self) -> bool:
+        """Before a commit, of clients whose commits do not fail if a record did: whether all were written."""
+        return True
+
     @abstractmethod
     def commit(self) -> State:
         """Commit it, or abort it if that is what the client's errors require.
