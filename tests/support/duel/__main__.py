@@ -30,6 +30,11 @@ from tests.support.duel.worker import BREAKAGES
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "guides" / "reliability.md"
 OURS = "kproducer"
+_WORDS = (
+    "Falsely successful: acknowledged at another offset, or committed but invisible to read_committed. Torn: "
+    "only a part of a transaction is visible. Unknown: the client does not say whether it was written, or "
+    "committed."
+)
 KINDS = (*BROKER_FAULTS, *CONNECTION_FAULTS)
 _SETTINGS = (
     "acks=all, idempotence (on by default, except in confluent-kafka and aiokafka), one transactional id, "
@@ -120,6 +125,7 @@ def _facts(parts: list[Part], arguments: argparse.Namespace, planned: Counter[st
         f"{platform.python_version()}. Load average when each client began: {loads}.",
         "Versions: " + ", ".join(f"{part.client} {part.version}" for part in parts) + ".",
         f"Every client: {_SETTINGS}.",
+        _WORDS,
         "Planned faults of brokers: "
         + _counts(Counter({kind: planned[kind] for kind in BROKER_FAULTS}))
         + "; of the connections of each producer: "

@@ -31,7 +31,7 @@ _ROWS: tuple[tuple[str, Callable[[Part], str]], ...] = (
     ("doubled", _of_both(lambda each: each.duplicated)),
     ("reordered", _of_both(lambda each: each.reordered)),
     (
-        "falsely successful: another offset, or committed but invisible",
+        "falsely successful",
         lambda part: (
             f"{part.records[IDEMPOTENT].false_successes:,} / "
             f"{part.records[TRANSACTIONAL].false_successes + part.transactions.false_successes:,}"
@@ -50,7 +50,7 @@ _ROWS: tuple[tuple[str, Callable[[Part], str]], ...] = (
         lambda part: f"{part.transactions.unknown:,}, {part.transactions.unknown_committed:,}",
     ),
     ("committed but missing", lambda part: f"{part.transactions.missing:,}"),
-    ("torn: only a part is visible", lambda part: f"{part.transactions.torn:,}"),
+    ("torn", lambda part: f"{part.transactions.torn:,}"),
     ("aborted but visible", lambda part: f"{part.transactions.aborted_visible:,}"),
     (
         "left open",

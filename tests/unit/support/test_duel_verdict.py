@@ -90,9 +90,9 @@ def cells(part: Part) -> dict[str, str]:
     return {row[0]: row[1] for row in table_of([part]).rows}
 
 
-FALSELY = "falsely successful: another offset, or committed but invisible"
+FALSELY = "falsely successful"
 LOST_OF_COMMITTED = "lost in committed transactions"
-TORN = "torn: only a part is visible"
+TORN = "torn"
 #: Rows that are 0 for every client without faults.
 WRONG = (
     "lost",
