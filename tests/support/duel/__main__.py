@@ -23,6 +23,7 @@ from benchmarks.report import new_console, with_sections
 from benchmarks.tables import as_markdown, print_table
 from tests.support.chaos.command_line import fault_arguments, say, three_nodes
 from tests.support.chaos.transaction_chaos import CHAOS_PROPERTIES
+from tests.support.duel.load import MOST_FAILED_IN_A_ROW
 from tests.support.duel.run import CLIENTS, DuelRun, Part, missing_faults
 from tests.support.duel.schedule import BROKER_FAULTS, CONNECTION_FAULTS, schedule
 from tests.support.duel.table import MARKER, table_of
@@ -33,13 +34,17 @@ OURS = "kproducer"
 _WORDS = (
     "Falsely successful: acknowledged at another offset, or committed but invisible to read_committed. Torn: "
     "only a part of a transaction is visible. Unknown: the client does not say whether it was written, or "
-    "committed."
+    "committed. Producers needed: another one after a fatal error, or after "
+    f"{MOST_FAILED_IN_A_ROW} failed records in a row."
 )
 KINDS = (*BROKER_FAULTS, *CONNECTION_FAULTS)
 _SETTINGS = (
     "acks=all, idempotence (on by default, except in confluent-kafka and aiokafka), one transactional id, "
-    "else the defaults, such as the timeout of a record (confluent-kafka 300 s, in transactions 60 s; "
-    "aiokafka none if idempotent; the others 120 s)"
+    "else the defaults"
+)
+_OWN_TIMEOUTS = (
+    "Timeout of a record: confluent-kafka 300 s, in transactions 60 s; aiokafka none if idempotent; the "
+    "others 120 s"
 )
 
 
@@ -115,22 +120,22 @@ def _tell(part: Part, run: DuelRun) -> None:
 def _facts(parts: list[Part], arguments: argparse.Namespace, planned: Counter[str]) -> list[str]:
     loads = ", ".join(f"{part.load_average:.1f}" for part in parts)
     timeouts = (
-        f"every record has a timeout of {arguments.delivery_seconds:g} s"
+        f"Timeout of a record: {arguments.delivery_seconds:g} s, of a request: half of it"
         if arguments.delivery_seconds
-        else "the clients' own timeouts"
+        else _OWN_TIMEOUTS
     )
     return [
         f"Apache Kafka {arguments.kafka}, 3 nodes on one machine ({platform.machine()}, {os.cpu_count()} "
-        f"cores); {arguments.seconds:g} s per client, seed {arguments.seed}; {timeouts}; Python "
+        f"cores); {arguments.seconds:g} s per client, seed {arguments.seed}; Python "
         f"{platform.python_version()}. Load average when each client began: {loads}.",
         "Versions: " + ", ".join(f"{part.client} {part.version}" for part in parts) + ".",
-        f"Every client: {_SETTINGS}.",
-        _WORDS,
+        f"Every client: {_SETTINGS}. {timeouts}.",
         "Planned faults of brokers: "
         + _counts(Counter({kind: planned[kind] for kind in BROKER_FAULTS}))
         + "; of the connections of each producer: "
         + _counts(Counter({kind: planned[kind] for kind in CONNECTION_FAULTS}))
         + ".",
+        _WORDS,
     ]
 
 
