@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 from collections.abc import Iterable
@@ -103,6 +104,16 @@ class RequestFaults:
     def late(self, context: RequestContext, fault: OnRequest) -> Action | None:
         """Processed at once, answered later; so are the next requests of the connection."""
         return Delay(fault.seconds, context.answer())
+
+    def overtaken(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        """The connection ends, and the broker processes the request later, after others (KIP-890)."""
+
+        def process() -> None:
+            with context.cluster.log.changed:
+                context.apply()
+
+        asyncio.get_running_loop().call_later(fault.seconds, process)
+        return faults.close_before()(context)
 
     def throttled(self, context: RequestContext, fault: OnRequest) -> Action | None:
         answer = context.answer()

@@ -8,8 +8,18 @@ from typing import Any
 
 import attrs
 
-from kproducer import ConfigError, KafkaError, Outcome, RecordMetadata
+from kproducer import (
+    BufferExhaustedError,
+    ConfigError,
+    KafkaError,
+    MetadataTimeoutError,
+    Outcome,
+    RecordMetadata,
+)
 from kproducer.testing.fakebroker import FakeCluster
+
+#: With asyncio, a record is accepted later, or fails with one of these.
+_NOT_ACCEPTED = (BufferExhaustedError, MetadataTimeoutError)
 
 
 @attrs.define(eq=False)
@@ -51,10 +61,15 @@ class Sent:
 
 @attrs.define(eq=False)
 class TransactionFate:
-    """What a caller was told about a transaction: "committed", "aborted" or "unknown"."""
+    """What a caller wants and was told about a transaction: "committed", "aborted" or "unknown"."""
 
     number: int
+    is_to_be_committed: bool = True
     told: str = "unknown"
+
+
+def _was_refused(sent: Sent) -> bool:
+    return sent.raised is not None or isinstance(sent.error, _NOT_ACCEPTED)
 
 
 class Ledger:
@@ -115,6 +130,19 @@ class Ledger:
         if in_order:
             found += self._order(logs)
         return [*found, *self._atomicity({v: at for v, at in places.items() if v not in gone}, committed)]
+
+    def not_delivered(self) -> Iterable[str]:
+        """Accepted records and transactions that have failed, although retries cure all that was wrong."""
+        lacking = {sent.transaction for sent in self.sent if _was_refused(sent)}
+        for fate in self.transactions:
+            if fate.is_to_be_committed and fate.told != "committed" and fate not in lacking:
+                yield f"transaction {fate.number} is {fate.told}, and retries cure all that was wrong"
+        for sent in self.sent:
+            fate = sent.transaction
+            if fate is not None and (not fate.is_to_be_committed or fate in lacking):
+                continue
+            if sent.error is not None and not _was_refused(sent):
+                yield f"{sent} has failed, and retries cure all that was wrong: {sent.error!r}"
 
     def _told(self, sent: Sent) -> Iterable[str]:
         if sent.raised is not None:

@@ -40,6 +40,7 @@ class Network:
         self.scheduler = scheduler
         self.latency_ns = latency_ns
         self.partial_rate = partial_rate
+        self.buffer_bytes = _BUFFER_BYTES
         self.blocked_ports: set[int] = set()
         self.listeners: dict[int, Socket] = {}
         self.by_descriptor: dict[int, Socket] = {}
@@ -133,7 +134,7 @@ class Pipe:
 
     @property
     def space(self) -> int:
-        return _BUFFER_BYTES - self.size
+        return self._network.buffer_bytes - self.size
 
     def write(self, data: bytes | None) -> None:
         """Send bytes; ``None`` is the end of the stream."""

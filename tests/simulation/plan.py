@@ -23,6 +23,7 @@ class Send:
         size: of each value, in bytes, at least.
         by: "send", "send_many" or "send_arrow".
         waits: wait for the outcome of all of them.
+        is_keyed: they have keys, of which partitions depend that are not given.
     """
 
     topic: str = "t"
@@ -31,6 +32,7 @@ class Send:
     size: int = 0
     by: str = "send"
     waits: bool = False
+    is_keyed: bool = False
 
 
 @attrs.frozen
@@ -152,6 +154,9 @@ class Plan:
         callbacks_raise: delivery callbacks raise, after they have noted the outcome.
         interceptors_raise: an interceptor raises in each of its methods.
         session_s: SASL sessions end after this time; 0: no authentication.
+        socket_bytes: how much a connection holds that was sent and not read, in each direction.
+        transaction_version: of the cluster: 2 with KIP-890, else 1.
+        epochs: how many epochs each producer id has.
     """
 
     seed: int
@@ -166,6 +171,9 @@ class Plan:
     callbacks_raise: bool = False
     interceptors_raise: bool = False
     session_s: float = 0.0
+    socket_bytes: int = 65_536
+    transaction_version: int = 2
+    epochs: int = 32_767
 
     def __str__(self) -> str:
         """Python source, without the fields that have their defaults."""

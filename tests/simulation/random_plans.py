@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from tests.simulation import special_plans
 from tests.simulation.plan import (
     AtTime,
     Caller,
@@ -74,7 +75,10 @@ _RECORDS = 40
 
 
 def random_plan(seed: int) -> Plan:
-    """A plan with at least 40 records and one fault."""
+    """A plan with some tens of records and at least one fault; half of them are ``special_plans``."""
+    special = special_plans.KINDS.get(seed % 8)
+    if special is not None:
+        return special(seed)
     rng = random.Random(f"plan {seed}")
     brokers = rng.choice([1, 2, 3])
     topics = {"t": rng.choice([1, 1, 2, 4]), "u": 2}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,7 @@ from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import TopicPartition
 from tests.simulation import plan as planned
+from tests.simulation.curable import cured_after_s, has_stable_connections
 from tests.simulation.faults import ClusterFaults, RequestFaults
 from tests.simulation.ledger import Ledger, Sent, TransactionFate
 from tests.simulation.plan import AtTime, Caller, OnRequest, Plan
@@ -56,8 +58,16 @@ _LIMIT_S = 600.0
 #: After the last fault and the last call, ``close`` waits for deliveries, and for requests that may still
 #: be answered.
 _SETTLING_S = 2.0
+#: What waits for deliveries takes so long without faults, at most: latency, linger, the first connections.
+_PROMPT_S = 1.0
+#: Connections to each broker that never end: as a bootstrap server, and as itself.
+_CONNECTIONS = 2
 #: Of the I/O thread: steps that need no reason, and steps per event and per virtual second.
 _IDLE_STEPS, _STEPS_PER_EVENT, _STEPS_PER_SECOND = 2_000, 100, 1_500
+
+
+#: Bytes that were wanted, bytes that are free, and how many others wait for memory.
+_EXHAUSTED = re.compile(r"could not allocate (\d+) bytes .*: (\d+) of buffer_memory=.* (\d+) other callers")
 
 
 @attrs.define
@@ -89,6 +99,7 @@ def simulate(plan: Plan) -> Result:
     world = World(
         plan.seed, latency_ns=latency_ns, partial_rate=plan.partial_rate, switch_rate=plan.switch_rate
     )
+    world.network.buffer_bytes = plan.socket_bytes
     with world:
         run = _Run(plan, world)
         try:
@@ -122,6 +133,10 @@ def _outcome(sent: Sent) -> str:
     return "delivered" if sent.metadata is not None else "open"
 
 
+def _key_of(sent: Sent, step: planned.Send) -> bytes | None:
+    return b"%d" % sent.place[1] if step.is_keyed else None
+
+
 class _Interceptor:
     """Raises in each of its methods."""
 
@@ -145,6 +160,8 @@ class _Run:
         self.cluster: FakeCluster
         self.producer: KafkaProducer | None = None
         self.settings = {**DEFAULTS, **plan.settings}
+        self._late_sends = 0
+        self.cured_after_s = cured_after_s(plan, self.settings)
         self._io_task: Any = None
         world.network.on_sent = self._note_sent
 
@@ -164,6 +181,8 @@ class _Run:
     def main(self) -> None:
         plan, world = self.plan, self.world
         self.cluster = cluster = FakeCluster(plan.brokers)
+        cluster.transaction_version = plan.transaction_version
+        cluster.coordination.transactions.newest_epoch = plan.epochs - 1
         settings = dict(self.settings)
         if plan.session_s:
             cluster.sasl = SaslListener({"user": "secret"})
@@ -204,7 +223,7 @@ class _Run:
             producer.close()
         except CloseTimeoutError as error:
             self.ledger.notes.append(f"close() without a timeout raised {error!r}")
-        self._check_settled(scheduler.now_ns - began_ns)
+        self._check_settled(began_ns)
         self._check_resources(producer)
         cluster.close()
 
@@ -257,12 +276,14 @@ class _Run:
         before = [s for s in self.ledger.sent if s.place[0] == number and s.future is not None]
         producer = self.producer
         assert producer is not None
+        began_ns = self.world.scheduler.now_ns
         try:
             producer.flush(timeout)
         except KafkaTimeoutError:
             if timeout is None:
                 self.ledger.notes.append("flush() without a timeout ended with a timeout")
             return
+        self._check_prompt("flush()", began_ns)
         for sent in before:
             if not sent.future.done():
                 self.ledger.notes.append(f"flush() returned, and {sent} is not done")
@@ -274,17 +295,27 @@ class _Run:
         if step.by == "send":
             for each in sent:
                 each.callbacks = []
+                began_ns = self.world.scheduler.now_ns
                 try:
                     each.future = producer.send(
-                        step.topic, each.value, partition=step.partition, on_delivery=self._callback(each)
+                        step.topic,
+                        each.value,
+                        key=_key_of(each, step),
+                        partition=step.partition,
+                        on_delivery=self._callback(each),
                     )
                 except KafkaError as error:
                     each.raised = error
+                    self._check_exhausted(error)
+                else:
+                    took_ms = (self.world.scheduler.now_ns - began_ns) / 1e6
+                    self._late_sends += took_ms >= self.settings["max_block_ms"]
             return sent
         try:
             if step.by == "send_many":
                 values = [each.value for each in sent]
-                result = producer.send_many(step.topic, values, partitions=step.partition)
+                keys = [_key_of(each, step) for each in sent] if step.is_keyed else None
+                result = producer.send_many(step.topic, values, keys=keys, partitions=step.partition)
             else:
                 column = pa.array([each.value for each in sent], pa.binary())
                 result = producer.send_arrow(step.topic, column, partition=step.partition)
@@ -295,6 +326,12 @@ class _Run:
         for each, future in zip(sent, result, strict=True):
             each.future = future
         return sent
+
+    def _check_exhausted(self, error: KafkaError) -> None:
+        """Nobody is told that there is no memory if there is, and nobody else waits for it."""
+        numbers = _EXHAUSTED.search(str(error))
+        if numbers is not None and int(numbers[1]) <= int(numbers[2]) and not int(numbers[3]):
+            self.ledger.notes.append(f"send() raised although there is memory: {error!r}")
 
     def _callback(self, sent: Sent) -> Callable[[Any, Any], None]:
         def on_delivery(metadata: Any, error: Any) -> None:
@@ -307,7 +344,7 @@ class _Run:
     def _transaction(self, number: int, step: planned.Transaction) -> None:
         producer = self.producer
         assert producer is not None
-        fate = TransactionFate(len(self.ledger.transactions))
+        fate = TransactionFate(len(self.ledger.transactions), step.commits)
         self.ledger.transactions.append(fate)
         producer.begin_transaction()
         must_abort = not step.commits
@@ -367,7 +404,11 @@ class _Run:
                 for each in sent:
                     each.callbacks, each.is_asyncio = [], True
                     each.future = producer.send(
-                        step.topic, each.value, partition=step.partition, on_delivery=self._callback(each)
+                        step.topic,
+                        each.value,
+                        key=_key_of(each, step),
+                        partition=step.partition,
+                        on_delivery=self._callback(each),
                     )
                 if step.waits:
                     await asyncio.gather(*(each.future for each in sent), return_exceptions=True)
@@ -386,7 +427,17 @@ class _Run:
 
     # -- the end -----------------------------------------------------------------------------------------
 
-    def _check_settled(self, took_ns: int) -> None:
+    def _check_prompt(self, call: str, began_ns: int) -> None:
+        """What waits for deliveries takes no longer than the faults and the linger explain."""
+        took_s = (self.world.scheduler.now_ns - began_ns) / 1e9
+        if self.cured_after_s is not None and took_s > self.cured_after_s + _PROMPT_S:
+            self.ledger.notes.append(
+                f"{call} took {took_s:.1f} s, and faults at most {self.cured_after_s:.1f} s"
+            )
+
+    def _check_settled(self, began_ns: int) -> None:
+        self._check_prompt("close()", began_ns)
+        took_ns = self.world.scheduler.now_ns - began_ns
         config = self.settings
         limit_ms = config["delivery_timeout_ms"] + 2 * config["request_timeout_ms"] + 1000 * _SETTLING_S
         if took_ns > limit_ms * 1_000_000:
@@ -398,10 +449,18 @@ class _Run:
         missing = engine.config.buffer_memory - engine.pool.available_bytes
         if missing:
             note(f"{missing} bytes of buffer memory are missing")
+        # Once may be a coincidence.
+        if self._late_sends > 1 and not self.carried_out["suspend"]:
+            note(f"send() returned after all of max_block_ms {self._late_sends} times")
+        if errors := engine.sender.metrics.io_error_total:
+            note(f"the I/O thread had {errors} internal errors")
         if engine.client.in_flight_request_count():
             note("requests are in flight after close()")
         if engine.accumulator.incomplete_count:
             note(f"{engine.accumulator.incomplete_count} batches are not done after close()")
+        accepted = self.cluster.accepted_count()
+        if has_stable_connections(self.plan, self.settings) and accepted > _CONNECTIONS * self.plan.brokers:
+            note(f"{accepted} connections to {self.plan.brokers} brokers, although no fault has ended one")
         if not self._io_task.has_ended:
             note("the I/O thread runs after close()")
         events = len(self.cluster.requests()) + len(self.ledger.sent) + self.cluster.accepted_count()
@@ -422,6 +481,8 @@ class _Run:
             exactly_once=is_idempotent or config.get("retries") == 0,
             in_order=is_idempotent or in_flight == 1,
         )
+        if self.cured_after_s is not None:
+            found += self.ledger.not_delivered()
         found += [f"the broker received: {text}" for text in self.cluster.violations]
         found += [f"the fake broker failed: {error!r}" for error in self.cluster.internal_errors]
         return found

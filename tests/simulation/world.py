@@ -104,6 +104,8 @@ class World:
         self._randomness = _RealRandom(f"randomness {seed}")
 
     def monotonic_ms(self) -> int:
+        # Compiled code and plain Python between locks are interrupted, too: here is a place for that.
+        self.scheduler.pause()
         return self.scheduler.now_ns // 1_000_000
 
     def wall_ns(self) -> int:

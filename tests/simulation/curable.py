@@ -1,0 +1,110 @@
+"""Curable: whether retries cure everything that goes wrong in a plan, so that all records are delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.simulation.plan import (
+    METADATA,
+    PRODUCE,
+    AtTime,
+    Caller,
+    Close,
+    OnRequest,
+    Plan,
+    Purge,
+    Transaction,
+)
+
+#: Nothing is refused, and nothing is lost.
+_HARMLESS = ("late", "throttled", "fragmented")
+#: The request or its response is lost: brokers recognise the repetition.
+_LOSSES = ("close_before", "close_after", "reset_after", "stall_before", "stall_after", "overtaken")
+#: Retriable errors of Produce that rule out an append.
+_REFUSALS = (5, 9, 14, 15, 16, 19, 75)
+#: Those that do not.
+_DOUBTFUL = (3, 6, 7, 13, 20, 56)
+#: The producer has to number the batch again, which it may only if it was not written.
+_RENUMBERED = (45, 59)
+_WITHIN_CONNECTIONS = (
+    "refuse", "process_and_refuse", "fragmented", "move_leader", "move_leader_after_restart",
+    "recreate_topic", "fewer_partitions", "forget_producers", "lower_limit", "move_coordinator",
+)  # fmt: skip
+#: What else an attempt takes, in seconds: another connection, and pauses.
+_ATTEMPT_S = 0.6
+_MOST_RETRIES = 2_147_483_647
+
+
+def cured_after_s(plan: Plan, settings: Mapping[str, Any]) -> float | None:
+    """How long the faults can keep a record from being delivered, in seconds.
+
+    If it is not ``None``, every accepted record has to be delivered, and every transaction to end as its
+    caller wants. Cautious: if it is not sure, the answer is ``None``.
+    """
+    needed_s = _needed_s(plan, settings)
+    return (
+        needed_s
+        if _is_curable(plan, settings) and needed_s < settings["delivery_timeout_ms"] / 2000
+        else None
+    )
+
+
+def has_stable_connections(plan: Plan, settings: Mapping[str, Any]) -> bool:
+    """Whether nothing that goes wrong is a reason to end a connection. With ``acks=0``, each error is one."""
+    return (
+        not plan.session_s
+        and settings.get("acks") != 0
+        and all(fault.kind in _WITHIN_CONNECTIONS for fault in plan.faults)
+    )
+
+
+def _needed_s(plan: Plan, settings: Mapping[str, Any]) -> float:
+    attempt_s = settings["request_timeout_ms"] / 1000 + _ATTEMPT_S
+    return sum(attempt_s + fault.seconds for fault in plan.faults)
+
+
+def _is_curable(plan: Plan, settings: Mapping[str, Any]) -> bool:
+    if plan.session_s or settings.get("retries", _MOST_RETRIES) != _MOST_RETRIES:
+        return False
+    if plan.transaction_version < 2 and any(fault.kind == "overtaken" for fault in plan.faults):
+        # Late requests count for the next transaction: what KIP-890 is about.
+        return False
+    if any(_gives_up(caller) for caller in plan.callers):
+        return False
+    is_renumbered = any(getattr(fault, "code", 0) in _RENUMBERED for fault in plan.faults)
+    if is_renumbered and (
+        "transactional_id" in settings
+        or not settings.get("enable_idempotence", True)
+        or not all(isinstance(fault, OnRequest) and _rules_out_append(fault) for fault in plan.faults)
+    ):
+        return False
+    return all(_is_cured(fault) for fault in plan.faults)
+
+
+def _gives_up(caller: Caller) -> bool:
+    inner = [each for step in caller.steps if isinstance(step, Transaction) for each in step.steps]
+    return any(isinstance(step, (Purge, Close)) for step in (*caller.steps, *inner))
+
+
+def _rules_out_append(fault: OnRequest) -> bool:
+    is_refused = fault.api_key == PRODUCE and fault.code in (*_REFUSALS, *_RENUMBERED)
+    return fault.kind in _HARMLESS or (fault.kind == "refuse" and is_refused)
+
+
+def _is_cured(fault: OnRequest | AtTime) -> bool:
+    if isinstance(fault, AtTime):
+        return fault.kind in (
+            "drop_connections",
+            "reset_connections",
+            "move_leader",
+            "move_coordinator",
+            "recreate_topic",
+        )
+    if fault.kind in (*_HARMLESS, *_LOSSES):
+        return True
+    if fault.api_key == METADATA:
+        return fault.code in (5, 9, 14, 15)
+    if fault.api_key != PRODUCE:
+        return fault.kind == "refuse"
+    return fault.code in _DOUBTFUL or _rules_out_append(fault)
