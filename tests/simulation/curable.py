@@ -18,7 +18,7 @@ from tests.simulation.plan import (
 )
 
 #: Nothing is refused, and nothing is lost.
-_HARMLESS = ("late", "throttled", "fragmented")
+_HARMLESS = ("late", "throttled", "fragmented", "behind")
 #: The request or its response is lost: brokers recognise the repetition.
 _LOSSES = ("close_before", "close_after", "reset_after", "stall_before", "stall_after", "overtaken")
 #: Retriable errors of Produce that rule out an append.
@@ -28,9 +28,10 @@ _DOUBTFUL = (3, 6, 7, 13, 20, 56)
 #: The producer has to number the batch again, which it may only if it was not written.
 _RENUMBERED = (45, 59)
 _WITHIN_CONNECTIONS = (
-    "refuse", "process_and_refuse", "fragmented", "move_leader", "move_leader_after_restart",
+    "refuse", "process_and_refuse", "fragmented", "behind", "move_leader", "move_leader_after_restart",
     "recreate_topic", "fewer_partitions", "forget_producers", "lower_limit", "move_coordinator",
 )  # fmt: skip
+_INIT_PRODUCER_ID = 22
 #: What else an attempt takes, in seconds: another connection, and pauses.
 _ATTEMPT_S = 0.6
 _MOST_RETRIES = 2_147_483_647
@@ -101,6 +102,9 @@ def _is_cured(fault: OnRequest | AtTime) -> bool:
             "move_coordinator",
             "recreate_topic",
         )
+    if fault.kind == "overtaken" and fault.api_key == _INIT_PRODUCER_ID:
+        # Coordinators take it for another producer.
+        return False
     if fault.kind in (*_HARMLESS, *_LOSSES):
         return True
     if fault.api_key == METADATA:

@@ -12,7 +12,7 @@ from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
 from kproducer.testing.fakebroker.actions import Action, Close, Delay, Reply, Steps
 from kproducer.testing.fakebroker.faults import Forgery
 from tests.scenarios import internals
-from tests.simulation.plan import PRODUCE, AtTime, OnRequest
+from tests.simulation.plan import METADATA, PRODUCE, AtTime, OnRequest
 from tests.simulation.world import World
 
 #: Milliseconds for which ``forget_producers`` waits for a quiet moment.
@@ -114,6 +114,19 @@ class RequestFaults:
 
         asyncio.get_running_loop().call_later(fault.seconds, process)
         return faults.close_before()(context)
+
+    def behind(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        """The broker has not heard of the last election of each partition (KIP-320)."""
+        answer = context.answer()
+        if context.api_key == METADATA and isinstance(answer, Reply):
+            brokers = [broker.node_id for broker in answer.message.brokers]
+            for topic in answer.message.topics:
+                for partition in topic.partitions:
+                    if partition.leader_epoch > 0:
+                        partition.leader_epoch -= 1
+                        others = [each for each in brokers if each != partition.leader_id]
+                        partition.leader_id = others[0] if others else partition.leader_id
+        return answer
 
     def throttled(self, context: RequestContext, fault: OnRequest) -> Action | None:
         answer = context.answer()

@@ -65,6 +65,7 @@ class TransactionFate:
 
     number: int
     is_to_be_committed: bool = True
+    has_offsets: bool = False
     told: str = "unknown"
 
 
@@ -130,6 +131,21 @@ class Ledger:
         if in_order:
             found += self._order(logs)
         return [*found, *self._atomicity({v: at for v, at in places.items() if v not in gone}, committed)]
+
+    def offsets(self, committed: int | None) -> Iterable[str]:
+        """Transactions with offsets commit their own number.
+
+        Args:
+            committed: what the group's coordinator has.
+        """
+        possible: list[int | None] = [None]
+        for fate in self.transactions:
+            if fate.has_offsets and fate.told == "committed":
+                possible = [fate.number]
+            elif fate.has_offsets and fate.told == "unknown":
+                possible.append(fate.number)
+        if committed not in possible:
+            yield f"the offset of transaction {committed} is committed, and has to be one of {possible}"
 
     def not_delivered(self) -> Iterable[str]:
         """Accepted records and transactions that have failed, although retries cure all that was wrong."""

@@ -258,6 +258,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         plans=leaders_plan,
     ),
+    _bug(
+        "older-metadata-accepted",
+        "Metadata of a broker that is behind replaces a newer leader.",
+        ("client/snapshot_merger.py", "                if epoch < seen:\n", "                if False:\n"),
+        plans=leaders_plan,
+    ),
     # -- futures, callbacks, flush ---------------------------------------------------------------------
     _bug(
         "split-loses-the-last",
@@ -499,13 +505,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _bug(
         "kafka-14831-illegal-state",
-        "KAFKA-14831: an illegal change of the state is ignored, and the producer goes on.",
+        "KAFKA-14831: after an illegal change of the state on the I/O thread, the producer goes on.",
         (
-            _LIFECYCLE,
-            "if transaction is None or self.state not in (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING):",
-            "if transaction is None:",
+            _MANAGER,
+            "        verdict = self.sequences.verdict(batch, end, error.retriable)\n",
+            "        if end is AttemptEnd.NO_ANSWER:\n"
+            "            self._life.move_to(TransactionState.INITIALIZING)\n"
+            "        verdict = self.sequences.verdict(batch, end, error.retriable)\n",
         ),
-        (_MANAGER, "elif self._life.state in _SENDING:\n", "elif self._life.state is not None:\n"),
         (
             _RESPONSES,
             "if self._transaction_manager is not None and isinstance(bug, IllegalStateError):",

@@ -75,7 +75,7 @@ _RECORDS = 40
 
 
 def random_plan(seed: int) -> Plan:
-    """A plan with some tens of records and at least one fault; half of them are ``special_plans``."""
+    """A plan with some tens of records and at least one fault; some are ``special_plans``."""
     special = special_plans.KINDS.get(seed % 8)
     if special is not None:
         return special(seed)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.plan import (
+    METADATA,
     AtTime,
     Caller,
     Fault,
@@ -130,6 +131,8 @@ def leaders_plan(seed: int) -> Plan:
         )
         code = rng.choice([3, 6, 6, 7]) if kind in ("refuse", "process_and_refuse") else 0
         faults.append(OnRequest(kind, rng.choice([0, 1, 2, 3, 4, 6]), code=code))
+    if rng.random() < 0.4:
+        faults.append(OnRequest("behind", rng.choice([1, 2, 3, 4]), METADATA))
     for _ in range(rng.choice([1, 2, 3])):
         kind = rng.choice(
             [
@@ -253,5 +256,11 @@ def crowded_plan(seed: int) -> Plan:
     )
 
 
-#: By ``seed % 8``; the other half of the seeds have no special plan.
-KINDS: dict[int, Callable[[int], Plan]] = {1: leaders_plan, 2: ending_plan, 3: dense_plan, 5: crowded_plan}
+#: By ``seed % 8``; the other seeds have no special plan.
+KINDS: dict[int, Callable[[int], Plan]] = {
+    1: leaders_plan,
+    2: ending_plan,
+    3: dense_plan,
+    5: crowded_plan,
+    6: recreated_plan,
+}
