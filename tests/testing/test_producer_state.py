@@ -9,7 +9,12 @@ import pytest
 
 from kproducer.testing.fakebroker import FakeCluster, TopicOptions, faults
 from kproducer.testing.fakebroker.producer_state import KeptBatch, ProducerStates
-from kproducer.testing.fakebroker.transaction_coordinator import Producer, TransactionCoordinator
+from kproducer.testing.fakebroker.transaction_coordinator import (
+    NO_PRODUCER,
+    PRODUCER_FENCED,
+    Producer,
+    TransactionCoordinator,
+)
 from kproducer.testing.fakebroker.transaction_support import verify_partition
 from tests.support.raw_client import RawClient, make_batch, produce_request
 
@@ -246,6 +251,15 @@ def test_the_coordinator_is_asked_until_the_transaction_has_data_in_the_partitio
     states.marked(producer.producer_id, 1)
     assert verify(producer) == INVALID_EPOCH
     assert verify(Producer(producer.producer_id, 1)) == (49 if adds_partition else 120)
+
+
+def test_a_producer_that_was_fenced_does_not_get_an_epoch_again(coordinator: TransactionCoordinator) -> None:
+    """``TransactionMetadata.prepareIncrementProducerEpoch``: a new producer leaves no last epoch."""
+    _, fenced = coordinator.init_producer_id("tx", 1000, NO_PRODUCER)
+    _, newer = coordinator.init_producer_id("tx", 1000, NO_PRODUCER)
+    assert coordinator.init_producer_id("tx", 1000, fenced) == (PRODUCER_FENCED, NO_PRODUCER)
+    _, raised = coordinator.init_producer_id("tx", 1000, newer)
+    assert coordinator.init_producer_id("tx", 1000, newer) == (0, raised), "the response was lost"
 
 
 # -- through a broker ---------------------------------------------------------------------------------------

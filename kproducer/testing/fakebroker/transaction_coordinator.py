@@ -114,6 +114,9 @@ class TransactionCoordinator:
             return CONCURRENT_TRANSACTIONS, NO_PRODUCER
         if current == NO_PRODUCER or current == known.producer:
             self._raise_epoch(known)
+        if current == NO_PRODUCER:
+            # A new producer: the earlier one must not get this epoch as the answer to a repeated request.
+            known.before = NO_PRODUCER
         known.timeout_ms = timeout_ms
         known.state = State.EMPTY
         return 0, known.producer
