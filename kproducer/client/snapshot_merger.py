@@ -185,6 +185,8 @@ class SnapshotMerger:
                 continue
             old = old_partitions[number] if number < old_count else None
             epoch = p.leader_epoch if epochs_reliable else NO_LEADER_EPOCH
+            # A rebootstrap forgets the snapshot only.
+            is_new = old is None and number not in epochs
             if epoch >= 0:
                 seen = epochs.get(number, NO_LEADER_EPOCH)
                 if epoch < seen:
@@ -199,7 +201,7 @@ class SnapshotMerger:
                 epochs.pop(number, None)
             # An epoch of -1 in a reliable response changes nothing: the newest epoch stays remembered.
             leader_id = p.leader_id
-            if old is None or old.leader_id != leader_id:
+            if is_new or (old is not None and old.leader_id != leader_id):
                 self.has_news = True
             error_code = p.error_code
             replicas, isr, offline = tuple(p.replica_nodes), tuple(p.isr_nodes), tuple(p.offline_replicas)

@@ -386,7 +386,8 @@ class TransactionalMachine(ProducerMachine):
     @rule(code=st.sampled_from([120, 29, 30]))
     def a_coordinator_wants_an_abort(self, code: int) -> None:
         request = self.kit.ask()
-        if request is None or (code != 120 and request.api_key not in (24, 25, 28)):
+        # TOPIC_AUTHORIZATION_FAILED and GROUP_AUTHORIZATION_FAILED come from requests that name such a thing.
+        if request is None or (code != 120 and request.api_key not in {29: (24, 28), 30: (25, 28)}[code]):
             return
         if request.api_key in (10, 26, 22):
             self.may_be_fatal = True
