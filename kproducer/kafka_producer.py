@@ -167,8 +167,9 @@ class KafkaProducer:
             partition: partition number; ``None`` leaves it to the partitioner.
             timestamp_ms: milliseconds since the epoch; ``None`` means now.
             on_delivery: called on the I/O thread with ``(RecordMetadata, None)`` or, on failure, with
-                ``(RecordMetadata, error)`` where the offset is -1. Must not block; exceptions are logged. A
-                function that does not take two arguments, or whose parameters are named in the order of
+                ``(RecordMetadata, error)`` where the offset is -1. Must not block; exceptions are logged.
+                ``send`` in it raises at once where it would wait for memory or metadata. A function that
+                does not take two arguments, or whose parameters are named in the order of
                 confluent-kafka (err, msg), is refused.
 
         Returns:
@@ -478,6 +479,7 @@ class KafkaProducer:
         Raises:
             InvalidArgumentError: offsets or group cannot be sent; the transaction continues without them.
             AbortTransactionError: the group coordinator refused them; abort the transaction.
+            TransactionAbortedError: another thread has aborted the transaction, or closed the producer.
             KafkaTimeoutError: not done in time; calling it again adds the offsets again, which is harmless.
             FatalProducerError, IllegalStateError: as ``begin_transaction``.
         """

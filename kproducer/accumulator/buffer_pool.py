@@ -88,6 +88,8 @@ class BufferPool:
         #: Called, without the lock, by each thread that begins to wait: batches that linger have to be sent
         #: now, and the I/O thread may be asleep until their linger is over. Set before the first use.
         self.on_wait: Callable[[], object] = lambda: None
+        #: Whether the calling thread may wait: not the one that gives memory back. Set before the first use.
+        self.may_wait: Callable[[], bool] = lambda: True
 
     @classmethod
     def of(cls, config: ProducerConfig, clock: Clock) -> BufferPool:
@@ -105,7 +107,8 @@ class BufferPool:
     def allocate(self, size_bytes: int, max_block_ms: float) -> bytearray:
         """Take a buffer of exactly ``size_bytes``; its contents are arbitrary.
 
-        Blocks while there is not enough memory or another thread has waited longer, up to ``max_block_ms``.
+        Blocks while there is not enough memory or another thread has waited longer, up to ``max_block_ms``,
+        or not at all: see ``may_wait``.
 
         Raises:
             ConfigError: ``size_bytes`` exceeds the whole pool.
@@ -263,7 +266,8 @@ class BufferPool:
         """Wait until the grant is complete; the caller gives it back if this raises."""
         grant.requested_ms = self._clock.monotonic_ms()
         self.on_wait()
-        wakeup.wait(max(max_block_ms, 0) / 1000)
+        if self.may_wait():
+            wakeup.wait(max(max_block_ms, 0) / 1000)
         self._end_wait(grant)
 
     def _end_wait(self, grant: Grant) -> None:
@@ -289,10 +293,15 @@ class BufferPool:
 
     def _exhausted(self, grant: Grant, available: int, others: int) -> BufferExhaustedError:
         elapsed_ms = self._clock.monotonic_ms() - grant.requested_ms
+        reason = "records are produced faster than the brokers accept them"
+        if not self.may_wait():
+            reason = (
+                "a delivery callback cannot wait, because memory is freed on its thread; send on another one"
+            )
         return BufferExhaustedError(
             f"could not allocate {grant.wanted_bytes} bytes of buffer memory within max_block_ms (waited"
             f" {elapsed_ms} ms): {available} of buffer_memory={self.total_bytes} bytes free,"
-            f" {others} other callers waiting; records are produced faster than the brokers accept them"
+            f" {others} other callers waiting; {reason}"
         )
 
     # Nothing is called between changing the pool and recording it in the grant: Python runs signal handlers

@@ -414,8 +414,9 @@ class RecordAccumulator:
         most_bytes = float(FIRST_BUFFER_BYTES)
         if queue.fills_batches and pool.sizes[0] > FIRST_BUFFER_BYTES:
             most_bytes = 2 * expected_plain_bytes(self._batch_size, ratio) - 1
-        # The partition of this record may not be active yet.
-        active_count = max(len(self.queues.active), 1)
+        active_count = len(self.queues.active)
+        # With compression, batches may grow to more than the memory.
+        most_bytes = min(most_bytes, pool.total_bytes)
         for first_bytes in pool.sizes:
             if first_bytes <= most_bytes and first_bytes * active_count <= pool.total_bytes // 4:
                 break

@@ -68,6 +68,7 @@ class ProducerEngine:
         with contextlib.ExitStack() as undo:
             # If a step fails, everything that was opened before is closed.
             self.pool = BufferPool.of(config, clock)
+            self.pool.may_wait = lambda: not self.is_io_thread
             undo.callback(self.pool.close)
             self.transaction_manager = self._transaction_manager() if config.enable_idempotence else None
             self.transaction_lifecycle = (

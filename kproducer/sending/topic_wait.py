@@ -117,6 +117,7 @@ def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> Me
     Raises:
         InvalidArgumentError, InvalidTopicError: as ``TopicWait``.
         MetadataTimeoutError: it did not become known; says what did, and what the brokers' last errors were.
+            At once in a delivery callback, which would wait for its own thread.
         BrokerError: the cluster refuses the topic.
         ProducerClosedError: closed meanwhile.
     """
@@ -124,6 +125,12 @@ def await_topic(engine: ProducerEngine, topic: str, partition: int | None) -> Me
     snapshot = wait.known()
     if snapshot is not None:
         return snapshot
+    if engine.is_io_thread:
+        what = f"topic {topic!r}" if partition is None else f"partition {partition} of topic {topic!r}"
+        raise MetadataTimeoutError(
+            f"{what} is not known yet, and a delivery callback cannot wait, because metadata is received on"
+            " its thread; send on another one"
+        )
     with engine.call_times.timing("metadata-wait-time-ns-total"):
         while snapshot is None:
             try:

@@ -83,7 +83,7 @@ class Bench:
         self.transaction_lifecycle = Gate() if self.config.transactional_id else None
         self.accumulator = self.sender = self
         self.engine: Bench | None = self
-        self.is_closed = False
+        self.is_closed = self.is_io_thread = False
         self.appended: list[Appended] = []
         self.append_error: BaseException | None = None
         self.wakes_sender = False
