@@ -10,10 +10,13 @@ from tests.simulation.plan import (
     PRODUCE,
     AtTime,
     Caller,
+    Cancelled,
     Close,
     OnRequest,
     Plan,
     Purge,
+    Send,
+    Step,
     Transaction,
 )
 
@@ -54,10 +57,32 @@ def cured_after_s(plan: Plan, settings: Mapping[str, Any]) -> float | None:
 def has_stable_connections(plan: Plan, settings: Mapping[str, Any]) -> bool:
     """Whether nothing that goes wrong is a reason to end a connection. With ``acks=0``, each error is one."""
     return (
-        not plan.session_s
+        _is_plain(plan)
         and settings.get("acks") != 0
         and all(fault.kind in _WITHIN_CONNECTIONS for fault in plan.faults)
     )
+
+
+def _is_plain(plan: Plan) -> bool:
+    """Whether it has nothing that would have to be looked at, too."""
+    is_unusual = (
+        plan.session_s
+        or plan.serializer
+        or plan.partitioner
+        or plan.host_names
+        or plan.versions
+        or plan.first_epoch
+        or plan.settling
+    )
+    return not is_unusual and not any(_is_unusual(step) for caller in plan.callers for step in caller.steps)
+
+
+def _is_unusual(step: Step) -> bool:
+    if isinstance(step, Send):
+        return bool(step.on_delivery)
+    if isinstance(step, Transaction):
+        return bool(step.prepared_for or step.renames) or any(map(_is_unusual, step.steps))
+    return isinstance(step, Cancelled)
 
 
 def _needed_s(plan: Plan, settings: Mapping[str, Any]) -> float:
@@ -66,7 +91,7 @@ def _needed_s(plan: Plan, settings: Mapping[str, Any]) -> float:
 
 
 def _is_curable(plan: Plan, settings: Mapping[str, Any]) -> bool:
-    if plan.session_s or settings.get("retries", _MOST_RETRIES) != _MOST_RETRIES:
+    if not _is_plain(plan) or settings.get("retries", _MOST_RETRIES) != _MOST_RETRIES:
         return False
     if plan.transaction_version < 2 and any(fault.kind == "overtaken" for fault in plan.faults):
         # Late requests count for the next transaction: what KIP-890 is about.

@@ -11,12 +11,19 @@ from kproducer import KafkaProducer
 from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
 from kproducer.testing.fakebroker.actions import Action, Close, Delay, Reply, Steps
 from kproducer.testing.fakebroker.faults import Forgery
+from kproducer.testing.fakebroker.transaction_coordinator import State
 from tests.scenarios import internals
+from tests.simulation.callers import Application
 from tests.simulation.plan import METADATA, PRODUCE, AtTime, OnRequest
 from tests.simulation.world import World
 
 #: Milliseconds for which ``forget_producers`` waits for a quiet moment.
 _PATIENCE = 1000
+_STORAGE_ERROR = 56
+#: The first version of Produce that adds partitions to transactions.
+_ADDS_PARTITIONS = 12
+#: Neither transaction version 2 nor zstd.
+_OLDER = {0: (3, 5), 22: (0, 4), 26: (0, 4), 28: (0, 4)}
 _COORDINATION = (10, 22, 24, 25, 26, 28)
 
 
@@ -59,6 +66,16 @@ class RequestFaults:
         if context.api_key in _COORDINATION:
             return faults.refuse_coordination(fault.code)(context)
         return None
+
+    def refuse_and_forget(self, context: RequestContext, fault: OnRequest) -> Action | None:
+        """As ``refuse``, and the leaders lose the state of all producers at this moment.
+
+        Not together with a fault that loses a response: a leader that forgets what it has written and not
+        answered accepts it twice.
+        """
+        for name, index in faults.named_partitions(context):
+            context.cluster.topics[name].partitions[index].producers.forget()
+        return self.refuse(context, fault)
 
     def process_and_refuse(self, context: RequestContext, fault: OnRequest) -> Action | None:
         """The broker processes the request and returns an error code all the same, where it had none."""
@@ -159,12 +176,20 @@ class RequestFaults:
 
 
 class ClusterFaults:
-    """Carries out the faults that have a time. Each method runs in a task of the simulation."""
+    """Carries out the faults that have a time. Each method runs in a task of the simulation.
 
-    def __init__(self, world: World, cluster: FakeCluster, producer: KafkaProducer) -> None:
+    Attributes:
+        may_fence: the producer is initialized: from now on another one is newer.
+    """
+
+    def __init__(
+        self, world: World, cluster: FakeCluster, producer: KafkaProducer, application: Application
+    ) -> None:
         self._world = world
         self._cluster = cluster
         self._producer = producer
+        self._application = application
+        self.may_fence = False
         #: One broker at a time.
         self._restarting = threading.Lock()
 
@@ -268,6 +293,70 @@ class ClusterFaults:
         with self._cluster.log.changed:
             for key in list(self._cluster.coordination.transactions.transactions):
                 self._cluster.coordination.moved[1, key] = fault.broker_id
+
+    def time_out_transaction(self, fault: AtTime) -> None:
+        """``transaction.timeout.ms`` has passed for the open transactions."""
+        with self._cluster.log.changed:
+            coordinator = self._cluster.coordination.transactions
+            is_version_2 = self._cluster.transaction_version >= 2 and all(
+                broker.versions[PRODUCE][1] >= _ADDS_PARTITIONS for broker in self._cluster.brokers.values()
+            )
+            for key, transaction in coordinator.transactions.items():
+                if transaction.state is State.ONGOING:
+                    coordinator.time_out(key, is_version_2)
+
+    def forget_transactional_ids(self, fault: AtTime) -> None:
+        """``transactional.id.expiration.ms`` has passed for all without an open transaction.
+
+        A week, so nobody waits for the answer to an EndTxn that was processed before.
+        """
+        for _ in range(_PATIENCE):
+            if not internals.is_ending_transaction(self._producer):
+                break
+            self._world.sleep(0.001)
+        else:
+            return
+        with self._cluster.log.changed:
+            coordinator = self._cluster.coordination.transactions
+            for key, transaction in list(coordinator.transactions.items()):
+                if transaction.state is not State.ONGOING:
+                    coordinator.forget(key)
+
+    def fence(self, fault: AtTime) -> None:
+        """Another producer takes the transactional id over."""
+        if self.may_fence:
+            self._application.fence()
+
+    def downgrade(self, fault: AtTime) -> None:
+        """The broker restarts with the software of an older release."""
+        with self._restarting:
+            self._cluster.kill(fault.broker_id)
+            for api_key, offered in _OLDER.items():
+                self._cluster.set_versions(api_key, offered, fault.broker_id)
+            self._cluster.restart(fault.broker_id)
+
+    def disk_error(self, fault: AtTime) -> None:
+        """The broker's disk fails for some time: it appends nothing."""
+        refuse = faults.forge_produce(lambda *_: Forgery(_STORAGE_ERROR))
+        control = self._cluster.control(PRODUCE, refuse, times=None, broker_id=fault.broker_id)
+        self._world.sleep(fault.seconds)
+        control.remove()
+
+    def half_open(self, fault: AtTime) -> None:
+        """The broker loses its connections without a word; clients learn of it when they send."""
+        self._world.network.forget_connections(self._cluster.brokers[fault.broker_id].port)
+
+    def names_fail(self, fault: AtTime) -> None:
+        """No host name is resolved for some time."""
+        self._world.names_fail = True
+        self._world.sleep(fault.seconds)
+        self._world.names_fail = False
+
+    def names_are_slow(self, fault: AtTime) -> None:
+        """Each look-up takes as long, for as long."""
+        self._world.name_delay_s = fault.seconds
+        self._world.sleep(fault.seconds)
+        self._world.name_delay_s = 0.0
 
     def wall_clock(self, fault: AtTime) -> None:
         """The wall clock is set forwards, or backwards."""

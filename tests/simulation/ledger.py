@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -11,12 +12,25 @@ import attrs
 from kproducer import (
     BufferExhaustedError,
     ConfigError,
+    IllegalStateError,
     KafkaError,
     MetadataTimeoutError,
     Outcome,
     RecordMetadata,
+    SerializationError,
 )
 from kproducer.testing.fakebroker import FakeCluster
+from kproducer.testing.fakebroker.transaction_coordinator import State
+
+#: Errors of records that a bulk call has not accepted.
+_REFUSALS = (IllegalStateError, BufferExhaustedError, SerializationError)
+#: What consumer group reads which topic and partition.
+GROUP, SOURCE = "g", ("source", 0)
+
+
+class ApplicationError(Exception):
+    """Raised by code of the application that a producer calls."""
+
 
 #: With asyncio, a record is accepted later, or fails with one of these.
 _NOT_ACCEPTED = (BufferExhaustedError, MetadataTimeoutError)
@@ -34,7 +48,13 @@ class Sent:
         raised: what ``send`` has raised.
         callbacks: what ``on_delivery`` was called with; ``None``: this record has no callback.
         is_asyncio: its future also has what ``send`` would have raised.
-        transaction: which of its caller's transactions it belongs to.
+        transactions: it belongs to one of these.
+        is_own: its caller has begun the transaction.
+        first_transaction: it belongs to this or a later one; ``None``: it belongs to ``transactions``.
+        began_ns: when it was given to the producer, in virtual time.
+        is_withdrawn: its caller was told that it is not accepted, because it was cancelled before.
+        is_lost: its caller was cancelled and is told nothing.
+        is_fencing: the producer that fences the other one has sent it.
         error: what the future has, at the end.
         metadata: likewise.
     """
@@ -46,7 +66,13 @@ class Sent:
     raised: BaseException | None = None
     callbacks: list[tuple[RecordMetadata, KafkaError | None]] | None = None
     is_asyncio: bool = False
-    transaction: TransactionFate | None = None
+    transactions: tuple[TransactionFate, ...] = ()
+    is_own: bool = False
+    first_transaction: int | None = None
+    began_ns: int = 0
+    is_withdrawn: bool = False
+    is_lost: bool = False
+    is_fencing: bool = False
     error: KafkaError | None = None
     metadata: RecordMetadata | None = None
 
@@ -61,12 +87,19 @@ class Sent:
 
 @attrs.define(eq=False)
 class TransactionFate:
-    """What a caller wants and was told about a transaction: "committed", "aborted" or "unknown"."""
+    """What a caller was told about a transaction: "committed", "aborted" or "unknown".
+
+    Attributes:
+        is_to_be_committed: what its caller wants; else it is to be aborted.
+        is_over: the last call for it has returned.
+        has_offset: its number was sent as the offset of the group.
+    """
 
     number: int
     is_to_be_committed: bool = True
-    has_offsets: bool = False
     told: str = "unknown"
+    is_over: bool = False
+    has_offset: bool = False
 
 
 def _was_refused(sent: Sent) -> bool:
@@ -74,20 +107,52 @@ def _was_refused(sent: Sent) -> bool:
 
 
 class Ledger:
-    """The records of all callers. ``findings`` compares them with the logs."""
+    """The records of all callers. ``findings`` compares them with the logs.
+
+    Attributes:
+        sent: the records.
+        transactions: in the order in which they began.
+        notes: what was wrong already during the run.
+        fenced_ns: when another producer had fenced that of the callers, for good; ``None``: never.
+        was_initialized_again: the callers' producer has perhaps fenced the other one in return.
+    """
 
     def __init__(self) -> None:
         self.sent: list[Sent] = []
         self.transactions: list[TransactionFate] = []
         self.notes: list[str] = []
+        self.fenced_ns: int | None = None
+        self.was_initialized_again = False
         self._counts: Counter[int] = Counter()
 
-    def add(self, caller: int, topic: str, size: int, transaction: TransactionFate | None) -> Sent:
+    def begin(self, is_to_be_committed: bool = True) -> TransactionFate:
+        """A transaction that will begin."""
+        fate = TransactionFate(len(self.transactions), is_to_be_committed)
+        self.transactions.append(fate)
+        return fate
+
+    def first_open(self) -> int:
+        """The first transaction that may be open."""
+        return next((fate.number for fate in self.transactions if not fate.is_over), len(self.transactions))
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[list[TransactionFate]]:
+        """Afterwards the list has the transactions that may have been open during the block."""
+        possible: list[TransactionFate] = []
+        first = self.first_open()
+        yield possible
+        possible += self.transactions[first:]
+
+    def add(
+        self, caller: int, topic: str, size: int, transaction: TransactionFate | None, now_ns: int
+    ) -> Sent:
         """A record that will be sent."""
         number = self._counts[caller]
         self._counts[caller] += 1
         sent = Sent((caller, number), topic, (b"%d %d " % (caller, number)).ljust(size, b"."))
-        sent.transaction = transaction
+        sent.transactions = () if transaction is None else (transaction,)
+        sent.is_own = transaction is not None
+        sent.began_ns = now_ns
         self.sent.append(sent)
         return sent
 
@@ -102,6 +167,8 @@ class Ledger:
         """
         found = list(self.notes)
         for sent in self.sent:
+            if sent.first_transaction is not None:
+                sent.transactions = tuple(self.transactions[sent.first_transaction :])
             found += self._told(sent)
         logs = {
             (topic.name, incarnation, partition.index): partition
@@ -130,39 +197,26 @@ class Ledger:
                 found += self._committed(sent, places[sent.value], committed)
         if in_order:
             found += self._order(logs)
-        return [*found, *self._atomicity({v: at for v, at in places.items() if v not in gone}, committed)]
-
-    def offsets(self, committed: int | None) -> Iterable[str]:
-        """Transactions with offsets commit their own number.
-
-        Args:
-            committed: what the group's coordinator has.
-        """
-        possible: list[int | None] = [None]
-        for fate in self.transactions:
-            if fate.has_offsets and fate.told == "committed":
-                possible = [fate.number]
-            elif fate.has_offsets and fate.told == "unknown":
-                possible.append(fate.number)
-        if committed not in possible:
-            yield f"the offset of transaction {committed} is committed, and has to be one of {possible}"
+        found += self._atomicity({v: at for v, at in places.items() if v not in gone}, committed)
+        return [*found, *self._offset(cluster), *_hanging(cluster)]
 
     def not_delivered(self) -> Iterable[str]:
         """Accepted records and transactions that have failed, although retries cure all that was wrong."""
-        lacking = {sent.transaction for sent in self.sent if _was_refused(sent)}
+        lacking = {fate.number for s in self.sent if _was_refused(s) for fate in s.transactions}
         for fate in self.transactions:
-            if fate.is_to_be_committed and fate.told != "committed" and fate not in lacking:
+            if fate.is_to_be_committed and fate.told != "committed" and fate.number not in lacking:
                 yield f"transaction {fate.number} is {fate.told}, and retries cure all that was wrong"
         for sent in self.sent:
-            fate = sent.transaction
-            if fate is not None and (not fate.is_to_be_committed or fate in lacking):
+            if any(not fate.is_to_be_committed or fate.number in lacking for fate in sent.transactions):
                 continue
             if sent.error is not None and not _was_refused(sent):
                 yield f"{sent} has failed, and retries cure all that was wrong: {sent.error!r}"
 
     def _told(self, sent: Sent) -> Iterable[str]:
         if sent.raised is not None:
-            if not isinstance(sent.raised, KafkaError) or isinstance(sent.raised, ConfigError):
+            if isinstance(sent.raised, ApplicationError):
+                pass
+            elif not isinstance(sent.raised, KafkaError) or isinstance(sent.raised, ConfigError):
                 yield f"{sent}: send() raised {sent.raised!r}"
             elif sent.raised.outcome not in (None, Outcome.NOT_SENT):
                 yield f"{sent}: send() raised an error with {sent.raised.outcome}: {sent.raised!r}"
@@ -170,20 +224,31 @@ class Ledger:
                 yield f"{sent}: send() raised, and its callback was called"
             return
         future = sent.future
+        if sent.is_asyncio and future is not None and future.cancelled():
+            # Only the caller was cancelled: its record goes on if it was accepted.
+            future = future.record
+            sent.is_withdrawn = future is None
+        if sent.is_withdrawn or sent.is_lost:
+            if sent.is_withdrawn and sent.callbacks:
+                yield f"{sent} was cancelled before it was accepted, and its callback was called"
+            return
         if future is None or not future.done():
             yield f"{sent}: its future is open"
             return
         error = future.exception()
         if error is None:
             sent.metadata = future.result()
+        elif isinstance(error, ApplicationError) or getattr(future, "record", future) is None:
+            # asyncio gives this to the future, too.
+            sent.raised = error
+            yield from self._told(sent)
+            return
         elif isinstance(error, KafkaError) and error.outcome is not None:
             sent.error = error
         else:
             yield f"{sent}: an error without an outcome: {error!r}"
             return
         if sent.callbacks is None:
-            return
-        if not sent.callbacks and sent.is_asyncio and sent.error and sent.error.outcome is Outcome.NOT_SENT:
             return
         if len(sent.callbacks) != 1:
             yield f"{sent}: {len(sent.callbacks)} callbacks"
@@ -210,8 +275,10 @@ class Ledger:
                     yield f"{sent} is acknowledged, and not in partition {where.partition}"
             elif (where.topic, where.partition, where.offset) not in at:
                 yield f"{sent} is acknowledged at {where.partition} @{where.offset}, and in the log at {at}"
-        is_out = sent.raised is not None or (
-            sent.error is not None and sent.error.outcome is not Outcome.UNKNOWN
+        is_out = (
+            sent.is_withdrawn
+            or sent.raised is not None
+            or (sent.error is not None and sent.error.outcome is not Outcome.UNKNOWN)
         )
         if is_out and places:
             yield f"{sent} is in the log: {sent.raised or sent.error!r}"
@@ -219,24 +286,35 @@ class Ledger:
     def _committed(
         self, sent: Sent, places: list[tuple[tuple[str, int, int], int]], committed: set[Any]
     ) -> Iterable[str]:
-        if sent.transaction is None:
-            return
         is_seen = any(place in committed for place in places)
-        if sent.transaction.told == "aborted" and is_seen:
+        if not sent.transactions:
+            return
+        fenced_ns = None if self.was_initialized_again else self.fenced_ns
+        if fenced_ns is not None and sent.began_ns > fenced_ns and is_seen and not sent.is_fencing:
+            yield f"{sent} is seen although another producer had fenced its own"
+        told = {fate.told for fate in sent.transactions}
+        if told == {"aborted"} and is_seen:
             yield f"{sent} is seen although its transaction was aborted"
-        if sent.transaction.told == "committed":
+        if told == {"committed"}:
             if sent.metadata is not None and not is_seen:
                 yield f"{sent} is acknowledged and not seen although its transaction was committed"
-            if sent.error is not None:
+            refusal = sent.raised
+            if refusal is not None and sent.is_own and not isinstance(refusal, IllegalStateError):
+                yield f"{sent} was refused although its transaction was committed: {refusal!r}"
+            # Another thread's bulk call may refuse a record after the commit has begun.
+            refused = IllegalStateError if sent.is_own else _REFUSALS
+            if sent.error is not None and not isinstance(sent.error, refused):
                 yield f"{sent} has failed although its transaction was committed: {sent.error!r}"
 
     def _order(self, logs: dict[tuple[str, int, int], Any]) -> Iterable[str]:
+        # A bulk call that goes on after its caller was cancelled runs beside the caller's next ones.
+        lost = {sent.value for sent in self.sent if sent.is_lost}
         for log, partition in logs.items():
             last: dict[bytes, int] = {}
             seen = set()
             for record in partition.records:
                 caller, number = (record.value or b"- 0").split(b" ")[:2]
-                if record.value in seen:
+                if record.value in seen or record.value in lost:
                     continue  # a producer that is not idempotent has sent its batch again
                 seen.add(record.value)
                 if int(number) < last.get(caller, -1):
@@ -247,8 +325,41 @@ class Ledger:
         """A transaction of which callers do not know the end is seen as a whole or not at all."""
         for fate in self.transactions:
             mine = [
-                s for s in self.sent if s.transaction is fate and s.metadata is not None and s.value in places
+                s
+                for s in self.sent
+                if s.transactions == (fate,) and s.metadata is not None and s.value in places
             ]
             seen = [s for s in mine if any(place in committed for place in places[s.value])]
             if seen and len(seen) != len(mine):
                 yield f"transaction {fate.number} ({fate.told}): {len(seen)} of {len(mine)} records are seen"
+
+    def _offset(self, cluster: FakeCluster) -> Iterable[str]:
+        """The group has the offset of the last transaction that was committed."""
+        possible = {-1}
+        for fate in self.transactions:
+            if fate.has_offset and fate.told == "committed":
+                possible = {fate.number}
+            elif fate.has_offset and fate.told == "unknown":
+                possible.add(fate.number)
+        found = cluster.coordination.group(GROUP).committed.get(SOURCE)
+        offset = -1 if found is None else found.offset
+        if offset not in possible:
+            yield f"the group's offset is that of transaction {offset}, not one of {sorted(possible)}"
+
+
+def _hanging(cluster: FakeCluster) -> Iterable[str]:
+    """No batch waits for the end of a transaction that nobody will end: consumers would wait for it, too."""
+    ongoing = {
+        transaction.producer.producer_id
+        for transaction in cluster.coordination.transactions.transactions.values()
+        if transaction.state is State.ONGOING
+    }
+    if cluster.deleted_topics:
+        return  # the coordinator may write a marker to another incarnation of the topic
+    for topic in cluster.all_topics():
+        for partition in topic.partitions:
+            for batch in partition.batches:
+                has_ended = any(each.ends(batch.producer_id, batch.base_offset) for each in partition.markers)
+                if batch.is_transactional and not has_ended and batch.producer_id not in ongoing:
+                    place = f"{topic.name}-{partition.index} @{batch.base_offset}"
+                    yield f"{place}: the transaction of this batch is never ended"

@@ -33,7 +33,9 @@ class Network:
 
     Attributes:
         blocked_ports: brokers' ports to and from which nothing arrives.
-        sent: called with each (port, is_to_broker, bytes) that is sent.
+        buffer_bytes: what a connection holds in each direction, sent and not read.
+        transfers: how often a socket has taken or given bytes.
+        on_sent: called with each (port, is_to_broker, bytes) that is sent.
     """
 
     def __init__(self, scheduler: Scheduler, latency_ns: tuple[int, int], partial_rate: float) -> None:
@@ -47,6 +49,7 @@ class Network:
         self.on_sent: Callable[[int, bool, bytes], object] = _ignore
         self._next_descriptor = _FIRST_DESCRIPTOR
         self._next_port = _FIRST_PORT
+        self.transfers = 0
         self._held: list[Pipe] = []
 
     def forget(self) -> None:
@@ -108,6 +111,19 @@ class Network:
             if sock.port == port and sock.peer_name is not None and sock.incoming is not None:
                 sock.incoming.fail(errno.ECONNRESET)
 
+    def forget_connections(self, port: int) -> None:
+        """The server of this port loses its connections; its clients are not told."""
+        for sock in list(self.by_descriptor.values()):
+            if (
+                sock.port == port
+                and sock.name is not None
+                and sock.name[1] == port
+                and sock.incoming is not None
+            ):
+                assert sock.outgoing is not None
+                sock.outgoing.is_cut = True
+                sock.incoming.fail(errno.ECONNRESET)
+
 
 def _ignore(port: int, is_to_broker: bool, data: bytes) -> None:
     pass
@@ -130,6 +146,7 @@ class Pipe:
         self.size = 0
         self.received = bytearray()
         self.is_at_end = False
+        self.is_cut = False
         self.error = 0
 
     @property
@@ -139,9 +156,12 @@ class Pipe:
     def write(self, data: bytes | None) -> None:
         """Send bytes; ``None`` is the end of the stream."""
         network = self._network
+        if self.is_cut:
+            return
         if data is not None:
             self.size += len(data)
             if not self._is_local:
+                network.transfers += 1
                 network.on_sent(self.port, self._is_to_broker, data)
         if self._is_local:
             self._arrive(data)
@@ -157,6 +177,8 @@ class Pipe:
         if self.port in network.blocked_ports:
             network.hold(self)
             return
+        if self.is_cut:
+            self._on_the_way.clear()
         while self._on_the_way and self._on_the_way[0][0] <= network.scheduler.now_ns:
             self._arrive(self._on_the_way.popleft()[1])
 
@@ -182,6 +204,7 @@ class Pipe:
         size = min(most, len(self.received))
         if not self._is_local:
             size = self._network.part_of(size)
+            self._network.transfers += 1
         data = bytes(self.received[:size])
         del self.received[:size]
         self.size -= size
@@ -355,7 +378,9 @@ class Socket:
                 waiting._resets = True
                 waiting.close()
         if self.outgoing is not None:
-            if self._resets or (self.incoming is not None and self.incoming.received):
+            if self.outgoing.is_cut:
+                pass
+            elif self._resets or (self.incoming is not None and self.incoming.received):
                 # As TCP does: what was received and not read is answered with RST.
                 self.outgoing._on_the_way.clear()
                 self.network.scheduler.after(

@@ -21,9 +21,12 @@ class Send:
         partition: their partition; ``None`` leaves it to the partitioner.
         count: how many, one after the other or in one call.
         size: of each value, in bytes, at least.
-        by: "send", "send_many" or "send_arrow".
+        by: "send", "send_many" or "send_arrow"; with asyncio also "submit".
         waits: wait for the outcome of all of them.
-        is_keyed: they have keys, of which partitions depend that are not given.
+        is_keyed: they have keys, of which partitions depend that are not given. Not with "send_arrow".
+        on_delivery: what the last record's callback does besides: "raise", or call a method of the producer:
+            "close", "flush", "purge", "send", or "send unknown", to a topic that does not exist; empty:
+            nothing. Of "send" and "submit" only.
     """
 
     topic: str = "t"
@@ -33,6 +36,7 @@ class Send:
     by: str = "send"
     waits: bool = False
     is_keyed: bool = False
+    on_delivery: str = ""
 
 
 @attrs.frozen
@@ -65,6 +69,13 @@ class Close:
 
 
 @attrs.frozen
+class Ask:
+    """Ask for what the producer knows: ``partitions_for``, ``metrics`` and ``health``."""
+
+    topic: str = "t"
+
+
+@attrs.frozen
 class Transaction:
     """Begin a transaction, do something, and commit or abort it, as an application does that retries.
 
@@ -73,15 +84,29 @@ class Transaction:
         commits: else it is aborted.
         with_offsets: also commit an offset of a consumer group.
         timeout: of each transactional call, in seconds; ``None``: ``max_block_ms``.
+        prepared_for: prepare it first, and end it "here", or with "another" producer; empty: do not.
+        uses_block: begin and end it with a ``with`` block, which has no timeouts of its own.
+        renames: afterwards continue under the same transactional id as after ``change_transactional_id``.
     """
 
     steps: tuple[Send | Flush | Purge | Sleep, ...]
     commits: bool = True
     with_offsets: bool = False
     timeout: float | None = None
+    prepared_for: str = ""
+    uses_block: bool = False
+    renames: bool = False
 
 
-Step: TypeAlias = Send | Flush | Purge | Sleep | Close | Transaction
+@attrs.frozen
+class Cancelled:
+    """Do something in a task, which is cancelled after some seconds. With asyncio only."""
+
+    steps: tuple[Send | Flush | Purge | Sleep | Close | Transaction, ...]
+    seconds: float
+
+
+Step: TypeAlias = Send | Flush | Purge | Sleep | Close | Ask | Transaction | Cancelled
 
 
 @attrs.frozen
@@ -155,8 +180,15 @@ class Plan:
         interceptors_raise: an interceptor raises in each of its methods.
         session_s: SASL sessions end after this time; 0: no authentication.
         socket_bytes: how much a connection holds that was sent and not read, in each direction.
-        transaction_version: of the cluster: 2 with KIP-890, else 1.
+        logs_raise: a log handler raises.
+        serializer: "raises" for some values, is "slow" for the first record of a topic, or empty: none.
+        partitioner: "raises" for some values, returns "odd" numbers for some, or empty: the default one.
+        host_names: brokers have names instead of addresses.
+        transaction_version: the finalized feature of the brokers.
+        versions: API key to the only versions that brokers offer; ``None``: not at all.
         epochs: how many epochs each producer id has.
+        first_epoch: of idempotent producers.
+        settling: how often brokers answer CONCURRENT_TRANSACTIONS after a transaction has ended.
     """
 
     seed: int
@@ -172,8 +204,15 @@ class Plan:
     interceptors_raise: bool = False
     session_s: float = 0.0
     socket_bytes: int = 65_536
+    logs_raise: bool = False
+    serializer: str = ""
+    partitioner: str = ""
+    host_names: bool = False
     transaction_version: int = 2
+    versions: dict[int, tuple[int, int] | None] = attrs.field(factory=dict)
     epochs: int = 32_767
+    first_epoch: int = 0
+    settling: int = 0
 
     def __str__(self) -> str:
         """Python source, without the fields that have their defaults."""

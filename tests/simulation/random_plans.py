@@ -5,10 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import attrs
+
 from tests.simulation import special_plans
+from tests.simulation.codes import CODES, PRODUCE_AFTER_APPEND, PRODUCE_REFUSALS
 from tests.simulation.plan import (
+    PRODUCE,
+    Ask,
     AtTime,
     Caller,
+    Cancelled,
     Close,
     Fault,
     Flush,
@@ -21,42 +27,22 @@ from tests.simulation.plan import (
     Transaction,
 )
 
-#: Every retriable code of Produce, and those that end a batch or a producer id.
-_PRODUCE_CODES = (
-    -1,
-    2,
-    3,
-    5,
-    6,
-    7,
-    8,
-    9,
-    10,
-    13,
-    14,
-    15,
-    16,
-    19,
-    20,
-    29,
-    32,
-    45,
-    47,
-    56,
-    59,
-    60,
-    72,
-    74,
-    75,
-    77,
-    87,
-    100,
-)
-#: What a leader may return although it has appended.
-_AFTER_APPEND_CODES = (-1, 3, 6, 7, 13, 20, 46, 56)
+_RECORDS = 40
+_METADATA = 3
 _METADATA_CODES = (3, 5, 9, 14, 15)
-_COORDINATOR_CODES = (7, 14, 15, 16, 51)
-_FIND, _INIT, _ADD, _ADD_OFFSETS, _END, _COMMIT_OFFSETS = 10, 22, 24, 25, 26, 28
+#: Keys of the requests to coordinators, and their names in ``CODES``.
+_COORDINATOR = {
+    10: "FindCoordinator",
+    22: "InitProducerId",
+    24: "AddPartitionsToTxn",
+    25: "AddOffsetsToTxn",
+    26: "EndTxn",
+    28: "TxnOffsetCommit",
+}
+#: They say that the batch was not appended.
+_REFUSALS_TO_RETRY = (5, 19, 74)
+#: What a coordinator may return although it has carried the request out.
+_COORDINATOR_AFTERWARDS = (7, 15, 16, 51)
 _LOSSES = (
     "close_before",
     "close_after",
@@ -69,9 +55,14 @@ _LOSSES = (
 _EVENTS = (
     "clean_restart", "crash", "freeze", "drop_connections", "reset_connections", "partition_network",
     "move_leader", "move_leader_after_restart", "no_leader", "recreate_topic", "fewer_partitions",
-    "forget_producers", "lower_limit", "wall_clock", "suspend",
+    "forget_producers", "lower_limit", "wall_clock", "suspend", "disk_error", "half_open", "downgrade",
 )  # fmt: skip
-_RECORDS = 40
+_TRANSACTION_EVENTS = ("move_coordinator", "time_out_transaction", "forget_transactional_ids", "fence")
+_NAME_EVENTS = ("names_fail", "names_are_slow")
+#: The newest version of each API that older brokers offer: as those of Kafka 1.1, 2.5 and 3.9.
+_API_KEYS = (0, 3, 10, 18, 22, 24, 25, 26, 28)
+_OLD_RELEASES = ((5, 5, 1, 1, 0, 0, 0, 0, 0), (8, 9, 3, 3, 3, 1, 1, 1, 3), (11, 12, 6, 4, 5, 3, 3, 3, 3))
+_OLDEST_PRODUCE = 3
 
 
 def random_plan(seed: int) -> Plan:
@@ -80,12 +71,17 @@ def random_plan(seed: int) -> Plan:
     if special is not None:
         return special(seed)
     rng = random.Random(f"plan {seed}")
+    if rng.random() < 0.01:
+        return _forgetful_plan(seed, rng)
     brokers = rng.choice([1, 2, 3])
     topics = {"t": rng.choice([1, 1, 2, 4]), "u": 2}
-    transactional = rng.random() < 0.3
+    transactional = rng.random() < 0.35
     settings = _settings(rng, transactional)
-    callers = _transactional_callers(rng, topics) if transactional else _callers(rng, topics)
-    faults = _faults(rng, brokers, topics, transactional)
+    own_code = _own_code(rng)
+    make = _transactional_callers if transactional else _callers
+    callers = make(rng, topics, needs_objects=bool(own_code))
+    host_names = rng.random() < 0.1
+    faults = _faults(rng, brokers, topics, _events(transactional, host_names, callers), transactional)
     return Plan(
         seed,
         callers,
@@ -97,9 +93,30 @@ def random_plan(seed: int) -> Plan:
         partial_rate=rng.choice([0.0, 0.05, 0.3]),
         switch_rate=rng.choice([0.0, 0.02, 0.2]),
         callbacks_raise=rng.random() < 0.1,
-        interceptors_raise=rng.random() < 0.1,
         session_s=rng.choice([0.0, 0.0, 0.0, 0.0, 1.5]),
+        logs_raise=rng.random() < 0.04,
+        host_names=host_names,
+        epochs=rng.choice([32_767] * 8 + [3]),
+        first_epoch=rng.choice([0, 0, 0, 32_765, 32_766]),
+        settling=rng.choice([0, 0, 0, 1, 3]),
+        **own_code,
+        **_release(rng),
     )
+
+
+def _forgetful_plan(seed: int, rng: random.Random) -> Plan:
+    """A leader loses the state of a producer while several of its batches are under way.
+
+    It accepts the next one, whatever its number, so an earlier one is passed (KAFKA-14359). No response may
+    be lost in such a plan.
+    """
+    number = rng.choice([1, 2, 3, 5, 8, 13])
+    faults = [OnRequest("refuse_and_forget", number, code=rng.choice(_REFUSALS_TO_RETRY))]
+    if rng.random() < 0.5:
+        faults.append(OnRequest("refuse", number + rng.choice([2, 3, 4, 5]), code=59))
+    callers = [Caller(tuple(Send(by="send", waits=False) for _ in range(_RECORDS))) for _ in range(2)]
+    settings = {"batch_size": rng.choice([0, 100]), "request_timeout_ms": 1000}
+    return Plan(seed, tuple(callers), tuple(faults), settings, switch_rate=rng.choice([0.0, 0.02, 0.2]))
 
 
 def _settings(rng: random.Random, transactional: bool) -> dict[str, Any]:
@@ -107,7 +124,7 @@ def _settings(rng: random.Random, transactional: bool) -> dict[str, Any]:
         "linger_ms": rng.choice([0, 0, 1, 5, 30]),
         "batch_size": rng.choice([0, 100, 300, 1000, 16_384]),
         "max_in_flight_requests_per_connection": rng.choice([1, 2, 5, 5, 5]),
-        "compression_type": rng.choice(["none", "none", "none", "lz4", "gzip"]),
+        "compression_type": rng.choice(["none", "none", "none", "lz4", "gzip", "zstd"]),
         "retry_backoff_ms": rng.choice([1, 20, 50]),
         "request_timeout_ms": rng.choice([100, 300, 1000]),
         "delivery_timeout_ms": rng.choice([1200, 2000, 6000]),
@@ -120,6 +137,8 @@ def _settings(rng: random.Random, transactional: bool) -> dict[str, Any]:
         settings["transactional_id"] = "tx"
         settings["retries"] = 2_147_483_647
         settings["max_block_ms"] = rng.choice([300, 2000])
+        if rng.random() < 0.1:
+            settings["transaction_two_phase_commit_enable"] = True
     elif rng.random() < 0.25:
         settings["enable_idempotence"] = False
         settings["acks"] = rng.choice(["all", 1, 0])
@@ -130,24 +149,74 @@ def _settings(rng: random.Random, transactional: bool) -> dict[str, Any]:
     return settings
 
 
-def _send(rng: random.Random, topics: dict[str, int], *, more: int = 12) -> Send:
+def _own_code(rng: random.Random) -> dict[str, Any]:
+    """At most one kind of application code that is called for each record."""
+    chance = rng.random()
+    if chance < 0.06:
+        return {"interceptors_raise": True}
+    if chance < 0.1:
+        return {"serializer": "raises"}
+    if chance < 0.13:
+        return {"serializer": "slow"}
+    if chance < 0.19:
+        return {"partitioner": rng.choice(["raises", "odd"])}
+    return {}
+
+
+def _release(rng: random.Random) -> dict[str, Any]:
+    """What the brokers are, as far as producers can tell."""
+    chance = rng.random()
+    if chance < 0.15:
+        newest = dict(zip(_API_KEYS, rng.choice(_OLD_RELEASES), strict=True))
+        versions = {key: (0 if key else _OLDEST_PRODUCE, version) for key, version in newest.items()}
+        return {"versions": versions, "transaction_version": 0}
+    if chance < 0.16:
+        return {"versions": {22: None}}
+    return {"transaction_version": rng.choice([2, 2, 2, 1, 1, 0])}
+
+
+# -- callers -------------------------------------------------------------------------------------------
+
+
+def _send(rng: random.Random, topics: dict[str, int], uses_asyncio: bool, needs_objects: bool) -> Send:
     topic = rng.choice(["t", "t", "t", "u"])
+    kinds = ["send", "send", "send", "send_many", "send_many" if needs_objects else "send_arrow"]
+    if uses_asyncio:
+        kinds[:3] = ["send", "send", "submit"]
     return Send(
         topic,
         rng.choice([None, *range(topics[topic]), *range(topics[topic])]),
-        count=rng.choice([1, 1, 2, 5, more]),
+        count=rng.choice([1, 1, 2, 5, 12]),
         size=rng.choice([0, 0, 0, 50, 200, 700]),
-        by=rng.choice(["send", "send", "send", "send_many", "send_arrow"]),
+        by=rng.choice(kinds),
         waits=rng.random() < 0.15,
+        is_keyed=rng.random() < 0.15,
+        on_delivery=rng.choice(["raise", "flush", "purge", "send", "send", "send unknown"])
+        if rng.random() < 0.03
+        else "",
     )
 
 
-def _steps(rng: random.Random, topics: dict[str, int], records: int, *, purges: bool) -> list[Step]:
+def _steps(
+    rng: random.Random,
+    topics: dict[str, int],
+    records: int,
+    *,
+    uses_asyncio: bool,
+    needs_objects: bool,
+    purges: bool,
+    cancels: bool = False,
+) -> list[Step]:
     steps: list[Step] = []
     while records > 0:
-        send = _send(rng, topics)
-        steps.append(send)
+        send = _send(rng, topics, uses_asyncio, needs_objects)
         records -= send.count
+        step: Step = send
+        if cancels and rng.random() < 0.3:
+            seconds = rng.choice([0.0, 0.0001, 0.001, 0.01, 0.1])
+            after: Any = rng.choice([(), (Flush(),), (Sleep(0.01), Send(send.topic))])
+            step = Cancelled((attrs.evolve(send, waits=rng.random() < 0.5), *after), seconds)
+        steps.append(step)
         chance = rng.random()
         if chance < 0.15:
             steps.append(Sleep(rng.choice([0.001, 0.01, 0.1])))
@@ -155,92 +224,193 @@ def _steps(rng: random.Random, topics: dict[str, int], records: int, *, purges: 
             steps.append(Flush(rng.choice([None, None, 0.05])))
         elif chance < 0.24 and purges:
             steps.append(Purge(rng.random() < 0.7, rng.random() < 0.7))
+        elif chance > 0.98:
+            steps.append(Ask(send.topic))
     return steps
 
 
-def _callers(rng: random.Random, topics: dict[str, int]) -> tuple[Caller, ...]:
+def _callers(rng: random.Random, topics: dict[str, int], *, needs_objects: bool) -> tuple[Caller, ...]:
     count = rng.choice([1, 2, 3])
     purges = rng.random() < 0.2
     callers = []
     for _ in range(count):
-        steps = _steps(rng, topics, _RECORDS // count + 1, purges=purges)
-        callers.append(Caller(tuple(steps), uses_asyncio=rng.random() < 0.3))
-    if rng.random() < 0.15:
-        closing = (Sleep(rng.choice([0.0, 0.005, 0.05, 0.3])), Close(rng.choice([0, 0.05, 1.0, None])))
-        callers.append(Caller(closing))
-    return tuple(callers)
+        uses_asyncio = rng.random() < 0.35
+        steps = _steps(
+            rng,
+            topics,
+            _RECORDS // count + 1,
+            uses_asyncio=uses_asyncio,
+            needs_objects=needs_objects,
+            purges=purges,
+            cancels=uses_asyncio and rng.random() < 0.4,
+        )
+        callers.append(Caller(tuple(steps), uses_asyncio))
+    return (*callers, *_closing_caller(rng, 0.15))
 
 
-def _transactional_callers(rng: random.Random, topics: dict[str, int]) -> tuple[Caller, ...]:
+def _closing_caller(rng: random.Random, rate: float) -> tuple[Caller, ...]:
+    """A caller that closes the producer while the others use it, perhaps from a callback."""
+    if rng.random() >= rate:
+        return ()
+    wait = Sleep(rng.choice([0.0, 0.005, 0.05, 0.3]))
+    if rng.random() < 0.3:
+        return (Caller((wait, Send("t", None, on_delivery="close"))),)
+    close = Close(rng.choice([0, 0.05, 1.0, None]))
+    uses_asyncio = rng.random() < 0.4
+    if uses_asyncio and rng.random() < 0.3:
+        return (Caller((wait, Cancelled((close,), 0.001)), True),)
+    return (Caller((wait, close), uses_asyncio),)
+
+
+def _transactional_callers(
+    rng: random.Random, topics: dict[str, int], *, needs_objects: bool
+) -> tuple[Caller, ...]:
+    uses_asyncio = rng.random() < 0.3
+    cancels = uses_asyncio and rng.random() < 0.5
+    hands_over = not uses_asyncio and rng.random() < 0.25
+    uses_blocks = not hands_over and rng.random() < 0.25
     steps: list[Step] = []
     left = _RECORDS
     while left > 0:
-        inner = _steps(rng, topics, rng.choice([1, 5, 15]), purges=rng.random() < 0.1)
-        left -= sum(step.count for step in inner if isinstance(step, Send))
-        steps.append(
-            Transaction(
-                tuple(inner),  # type: ignore[arg-type]
-                commits=rng.random() < 0.7,
-                with_offsets=rng.random() < 0.2,
-                timeout=rng.choice([None, None, 0.05, 0.5]),
-            )
+        inner = _steps(
+            rng,
+            topics,
+            rng.choice([1, 5, 15]),
+            uses_asyncio=uses_asyncio,
+            needs_objects=needs_objects,
+            purges=rng.random() < 0.1,
         )
-    return (Caller(tuple(steps)),)
+        left -= sum(step.count for step in inner if isinstance(step, Send))
+        transaction = Transaction(
+            tuple(inner),  # type: ignore[arg-type]
+            commits=rng.random() < 0.7,
+            with_offsets=rng.random() < 0.4,
+            timeout=rng.choice([None, None, 0.05, 0.5]),
+            uses_block=uses_blocks,
+            prepared_for=rng.choice(["", "here", "another"]) if hands_over else "",
+            renames=hands_over and rng.random() < 0.3,
+        )
+        if cancels and rng.random() < 0.5:
+            steps.append(Cancelled((transaction,), rng.choice([0.0, 0.0001, 0.001, 0.01, 0.1])))
+        else:
+            steps.append(transaction)
+    callers = [Caller(tuple(steps), uses_asyncio)]
+    for _ in range(rng.choice([0, 0, 0, 1, 2])):
+        also_asyncio = rng.random() < 0.3
+        others = _steps(
+            rng,
+            topics,
+            rng.choice([5, 15]),
+            uses_asyncio=also_asyncio,
+            needs_objects=needs_objects,
+            purges=False,
+            cancels=also_asyncio and rng.random() < 0.4,
+        )
+        callers.append(Caller(tuple(others), also_asyncio))
+    return (*callers, *_closing_caller(rng, 0.25 if hands_over else 0.05))
+
+
+# -- faults --------------------------------------------------------------------------------------------
+
+
+def _events(transactional: bool, host_names: bool, callers: tuple[Caller, ...]) -> list[str]:
+    events = list(_EVENTS)
+    if host_names:
+        events += 4 * _NAME_EVENTS
+    if transactional:
+        events += 3 * _TRANSACTION_EVENTS
+        # A producer that initializes again would fence the other one in return; and
+        # ``forget_transactional_ids`` does not know what another one waits for.
+        if any(
+            isinstance(step, Transaction) and (step.renames or step.prepared_for == "another")
+            for step in callers[0].steps
+        ):
+            events = [event for event in events if event not in ("fence", "forget_transactional_ids")]
+    return events
 
 
 def _faults(
-    rng: random.Random, brokers: int, topics: dict[str, int], transactional: bool
+    rng: random.Random, brokers: int, topics: dict[str, int], events: list[str], transactional: bool
 ) -> tuple[Fault, ...]:
     faults: list[Fault] = []
     for _ in range(rng.choice([1, 1, 2, 3, 5, 8])):
         chance = rng.random()
-        if chance < 0.55:
-            faults.append(_of_produce(rng))
-        elif chance < 0.65:
+        if chance < 0.45:
+            faults += _of_produce(rng)
+        elif chance < 0.53:
             faults.append(_of_metadata(rng))
-        elif chance < 0.75 and transactional:
-            faults.append(_of_coordinator(rng))
+        elif chance < (0.75 if transactional else 0.56):
+            faults.append(_of_coordinator(rng, transactional))
         else:
-            faults.append(_event(rng, brokers, topics))
+            faults.append(_event(rng, brokers, topics, events))
     return tuple(faults)
 
 
-def _of_produce(rng: random.Random) -> OnRequest:
-    kind = rng.choice(["refuse", "refuse", "process_and_refuse", "late", "throttled", "fragmented", *_LOSSES])
-    codes = _AFTER_APPEND_CODES if kind == "process_and_refuse" else _PRODUCE_CODES
-    return OnRequest(
-        kind,
-        rng.choice([0, 0, 1, 2, 3, 5, 8, 13]),
-        code=rng.choice(codes) if kind in ("refuse", "process_and_refuse") else 0,
-        seconds=rng.choice([0.01, 0.1, 0.5]) if kind in ("late", "throttled") else 0.0,
+def _of_produce(rng: random.Random) -> list[OnRequest]:
+    """One fault, or several in a row: what is known of a batch depends on all its attempts."""
+    first = rng.choice([0, 0, 1, 2, 3, 5, 8, 13])
+    if rng.random() < 0.05:
+        # The answer to an attempt is lost that comes after one that was refused.
+        codes = (rng.choice(_REFUSALS_TO_RETRY), 46)
+        return [
+            OnRequest(kind, number, PRODUCE, code)
+            for number, kind, code in zip(
+                range(first, first + 2), ("refuse", "process_and_refuse"), codes, strict=True
+            )
+        ]
+    return [
+        _of_one_produce(rng, number) for number in range(first, first + rng.choice([1, 1, 1, 1, 2, 2, 3]))
+    ]
+
+
+def _of_one_produce(rng: random.Random, number: int) -> OnRequest:
+    kind = rng.choice(
+        ["refuse", "refuse", "refuse", "process_and_refuse", "late", "throttled", "fragmented", *_LOSSES]
     )
+    codes = {"refuse": PRODUCE_REFUSALS, "process_and_refuse": PRODUCE_AFTER_APPEND}.get(kind, (0,))
+    seconds = rng.choice([0.01, 0.1, 0.5]) if kind in ("late", "throttled") else 0.0
+    return OnRequest(kind, number, PRODUCE, rng.choice(codes), seconds)
 
 
 def _of_metadata(rng: random.Random) -> OnRequest:
     kind = rng.choice(["refuse", "refuse", "late", *_LOSSES[:5]])
     code = rng.choice(_METADATA_CODES) if kind == "refuse" else 0
     seconds = rng.choice([0.1, 0.5]) if kind == "late" else 0.0
-    return OnRequest(kind, rng.choice([0, 1, 2]), 3, code, seconds)
+    return OnRequest(kind, rng.choice([0, 1, 2]), _METADATA, code, seconds)
 
 
-def _of_coordinator(rng: random.Random) -> OnRequest:
-    kind = rng.choice(["refuse", "refuse", "late", "close_before", "close_after", "stall_after"])
-    return OnRequest(
-        kind,
-        rng.choice([0, 0, 1, 2, 3]),
-        rng.choice([_FIND, _INIT, _ADD, _ADD_OFFSETS, _END, _END, _COMMIT_OFFSETS]),
-        code=rng.choice(_COORDINATOR_CODES) if kind == "refuse" else 0,
-        seconds=rng.choice([0.1, 0.6]) if kind == "late" else 0.0,
+def _of_coordinator(rng: random.Random, transactional: bool) -> OnRequest:
+    key = rng.choice([10, 22, 24, 24, 25, 25, 26, 26, 28, 28]) if transactional else 22
+    kind = rng.choice(
+        [
+            "refuse",
+            "refuse",
+            "refuse",
+            "process_and_refuse",
+            "late",
+            "close_before",
+            "close_after",
+            "stall_after",
+        ]
     )
+    codes = {"refuse": CODES[_COORDINATOR[key]], "process_and_refuse": _COORDINATOR_AFTERWARDS}.get(
+        kind, (0,)
+    )
+    seconds = rng.choice([0.1, 0.6]) if kind == "late" else 0.0
+    return OnRequest(kind, rng.choice([0, 0, 0, 1, 2, 3]), key, rng.choice(codes), seconds)
 
 
-def _event(rng: random.Random, brokers: int, topics: dict[str, int]) -> AtTime:
+def _event(rng: random.Random, brokers: int, topics: dict[str, int], events: list[str]) -> AtTime:
     topic = rng.choice(list(topics))
+    kind = rng.choice(events)
+    seconds = rng.choice([0.01, 0.1, 0.6, 1.5])
+    if kind == "wall_clock" and rng.random() < 0.5:
+        seconds = -seconds
     return AtTime(
-        rng.choice(_EVENTS),
+        kind,
         at_s=rng.choice([0.0, 0.002, 0.01, 0.05, 0.2, 1.0]),
         broker_id=rng.randint(1, brokers),
         topic=topic,
         partition=rng.randrange(topics[topic]),
-        seconds=rng.choice([0.01, 0.1, 0.6, 1.5]),
+        seconds=seconds,
     )

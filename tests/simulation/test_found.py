@@ -1,9 +1,67 @@
-"""Plans that had findings, at their smallest."""
+"""Plans with which simulations have found something."""
 
 from __future__ import annotations
 
-from tests.simulation.plan import AtTime, Caller, Plan
+from tests.simulation.plan import AtTime, Caller, Flush, OnRequest, Plan, Send, Sleep, Transaction
 from tests.simulation.simulation import simulate
+
+
+def test_a_fenced_producer_does_not_get_the_epoch_of_the_newer_one() -> None:
+    transactions = (
+        Transaction((Send(),), commits=False),
+        Transaction((Send(),)),
+        Transaction((Send(),)),
+    )
+    plan = Plan(
+        seed=15777,
+        callers=(Caller(transactions),),
+        faults=(AtTime("fence", 0.1), OnRequest("stall_after", 1, api_key=3)),
+        settings={"transactional_id": "tx"},
+        latency_ms=(1.0, 1.0),
+        partial_rate=0.0,
+        switch_rate=0.0,
+        transaction_version=1,
+    )
+    result = simulate(plan)
+    assert result.findings == []
+    assert result.met["fence"]
+
+
+def test_send_in_a_callback_does_not_wait_for_memory() -> None:
+    """Only the I/O thread frees memory, and callbacks run on it."""
+    plan = Plan(
+        seed=1,
+        callers=(Caller((Send(), Send(partition=1, on_delivery="send"), Flush())),),
+        settings={"buffer_memory": 3000},
+        topics={"t": 2, "u": 1},
+        brokers=2,
+        latency_ms=(1.0, 1.0),
+        partial_rate=0.0,
+        switch_rate=0.0,
+    )
+    assert simulate(plan).findings == []
+
+
+def test_send_in_a_callback_does_not_wait_for_metadata() -> None:
+    steps = (Send(on_delivery="send unknown"), Sleep(1.5))
+    plan = Plan(1, (Caller(steps),), settings={"max_block_ms": 1000})
+    assert simulate(plan).findings == []
+
+
+def test_metadata_is_requested_ever_more_rarely_while_the_brokers_are_unreachable() -> None:
+    """The bootstrap connection works, and the broker that it names cannot be connected to."""
+    steps = (Send(count=2), Sleep(0.15), Send(count=3), Send("u", 1))
+    plan = Plan(
+        seed=1,
+        callers=(Caller(steps),),
+        faults=(AtTime("fewer_partitions", 0.0, topic="u"), AtTime("freeze", 0.2, seconds=1.5)),
+        settings={"retry_backoff_ms": 1, "request_timeout_ms": 100, "metadata_max_age_ms": 100},
+        topics={"t": 2, "u": 2},
+        latency_ms=(0.01, 0.02),
+        partial_rate=0.0,
+        switch_rate=0.0,
+    )
+    assert simulate(plan).findings == []
 
 
 def test_a_partition_is_gone_when_its_leader_would_move() -> None:

@@ -192,6 +192,35 @@ class Event:
         return self._is_set
 
 
+class SimpleQueue:
+    """``queue.SimpleQueue``, as far as the producer uses it."""
+
+    scheduler: Scheduler
+
+    def __init__(self) -> None:
+        self._items: deque[Any] = deque()
+        self._waiting: deque[Task] = deque()
+
+    @classmethod
+    def __class_getitem__(cls, _: object) -> type[SimpleQueue]:
+        return cls
+
+    def put(self, item: Any) -> None:
+        self._items.append(item)
+        if self._waiting:
+            self.scheduler.wake(self._waiting.popleft())
+        self.scheduler.pause()
+
+    def get(self) -> Any:
+        while not self._items:
+            task = self.scheduler.current
+            if task is None:
+                raise SimulationError("nobody can wait for a queue here")
+            self._waiting.append(task)
+            self.scheduler.block("a queue")
+        return self._items.popleft()
+
+
 class Thread:
     """``threading.Thread``: a task."""
 

@@ -17,7 +17,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -42,7 +42,7 @@ from kproducer.accumulator import (
     partition_queue,
     record_accumulator,
 )
-from kproducer.network import channel_io, selector
+from kproducer.network import channel_io, host_resolver, selector
 from kproducer.runtime import threads as io_threads
 from kproducer.types import Node
 from tests.simulation import threads
@@ -74,6 +74,15 @@ _WALL_START_NS = 1_700_000_000_000_000_000
 _RealRandom = random.Random
 
 
+#: Of all host names that can be resolved.
+HOST_SUFFIX = "simulated"
+
+
+class _RaisingHandler(logging.Handler):
+    def handle(self, record: logging.LogRecord) -> bool:
+        raise ValueError("a log handler that raises")
+
+
 class World:
     """See the module. One at a time.
 
@@ -82,10 +91,13 @@ class World:
         latency_ns: of the network, one way.
         partial_rate: how often a send or a read moves a part only.
         switch_rate: how often threads are interrupted where they could be.
+        logs_raise: messages of the producer go to a handler that raises; else to none.
 
     Attributes:
         scheduler, network: its parts.
         wall_shift_ns: by how much the wall clock was set.
+        names_fail: the name service answers nothing.
+        name_delay_s: how long a look-up takes.
     """
 
     def __init__(
@@ -95,11 +107,15 @@ class World:
         latency_ns: tuple[int, int] = (50_000, 500_000),
         partial_rate: float = 0.05,
         switch_rate: float = 0.05,
+        logs_raise: bool = False,
     ) -> None:
         self.seed = seed
         self.scheduler = Scheduler(seed, switch_rate)
         self.network = Network(self.scheduler, latency_ns, partial_rate)
         self.wall_shift_ns = 0
+        self.names_fail = False
+        self.name_delay_s = 0.0
+        self._logs_raise = logs_raise
         self._undo = contextlib.ExitStack()
         self._randomness = _RealRandom(f"randomness {seed}")
 
@@ -130,7 +146,14 @@ class World:
 
     def __enter__(self) -> World:
         scheduler, network = self.scheduler, self.network
-        for primitive in (threads.Lock, threads.RLock, threads.Event, threads.Thread, threads.Local):
+        for primitive in (
+            threads.Lock,
+            threads.RLock,
+            threads.Event,
+            threads.Thread,
+            threads.Local,
+            threads.SimpleQueue,
+        ):
             primitive.scheduler = scheduler
         Selector.network = network
         simulated_owned_lock = type(
@@ -181,7 +204,15 @@ class World:
                     "sleep": self.sleep,
                 },
             ),
-            (socket, {"socket": network.socket, "socketpair": network.socketpair}),
+            (
+                socket,
+                {
+                    "socket": network.socket,
+                    "socketpair": network.socketpair,
+                    "getaddrinfo": self._look_up,
+                },
+            ),
+            (host_resolver, {"SimpleQueue": threads.SimpleQueue}),
             (selectors, {"DefaultSelector": Selector}),
             (random, {"Random": SeededRandom}),
             (os, {"urandom": self._randomness.randbytes}),
@@ -196,20 +227,54 @@ class World:
                 for module in (buffer_pool, partition_queue, record_accumulator)
             ),
         ]
-        for target, names in replaced:
-            for name, value in names.items():
-                self._replace(target, name, value)
+        self.replace(replaced)
         lock = threads.RLock()
         self._replace(future_record_metadata.FutureRecordMetadata, "_lock", lock)
         self._replace(future_record_metadata.FutureRecordMetadata, "_condition", threading.Condition(lock))
         random.seed(self._randomness.random())
-        logging.disable(logging.CRITICAL)
-        self._undo.callback(logging.disable, logging.NOTSET)
+        if self._logs_raise:
+            self._log_to(_RaisingHandler())
+        else:
+            logging.disable(logging.CRITICAL)
+            self._undo.callback(logging.disable, logging.NOTSET)
         if gc.isenabled():
             gc.disable()
             self._undo.callback(gc.enable)
         self._undo.callback(scheduler.end)
         return self
+
+    def _look_up(self, host: str, port: int | None, *_: Any, flags: int = 0, **__: Any) -> list[Any]:
+        """``socket.getaddrinfo``: names with ``HOST_SUFFIX`` and IPv4 addresses."""
+        if not host.endswith(HOST_SUFFIX):
+            socket.inet_aton(host)
+            address = host
+        elif flags & socket.AI_NUMERICHOST:
+            raise socket.gaierror(socket.EAI_NONAME, "not an address")
+        else:
+            if self.name_delay_s:
+                self.sleep(self.name_delay_s)
+            if self.names_fail:
+                raise socket.gaierror(socket.EAI_AGAIN, "the name service does not answer")
+            address = "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port))]
+
+    def _log_to(self, handler: logging.Handler) -> None:
+        logger = logging.getLogger("kproducer")
+        self.replace(
+            [
+                (logger, {"handlers": [handler], "propagate": False}),
+                (logging, {"raiseExceptions": False}),
+                (logging.getLogger("asyncio"), {"disabled": True}),
+            ]
+        )
+        self._undo.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.DEBUG)
+
+    def replace(self, replaced: Iterable[tuple[Any, Mapping[str, Any]]]) -> None:
+        """Replace attributes of objects, by object and name, until the simulation ends."""
+        for target, names in replaced:
+            for name, value in names.items():
+                self._replace(target, name, value)
 
     def _replace(self, target: Any, name: str, value: Any) -> None:
         self._undo.callback(setattr, target, name, getattr(target, name))
