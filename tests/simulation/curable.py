@@ -105,6 +105,9 @@ def _is_curable(plan: Plan, settings: Mapping[str, Any]) -> bool:
         or not all(isinstance(fault, OnRequest) and _rules_out_append(fault) for fault in plan.faults)
     ):
         return False
+    if "transactional_id" in settings and any(fault.kind == "recreate_topic" for fault in plan.faults):
+        # The new leader does not know the numbers, and in a transaction nothing is renumbered.
+        return False
     return all(_is_cured(fault) for fault in plan.faults)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 
 from kproducer import CloseTimeoutError, KafkaError, KafkaProducer
+from kproducer.client.metadata import Metadata
 from kproducer.client.metadata_snapshot import ZERO_TOPIC_ID
 from kproducer.testing.fakebroker import FakeCluster
 from kproducer.testing.fakebroker.sasl_listener import SaslListener
@@ -146,6 +147,7 @@ class _Run:
         self.digest = hashlib.sha256()
         self.cluster: FakeCluster
         self.settings = {**DEFAULTS, **plan.settings}
+        self._metadata: Metadata | None = None
         self._newest_epochs: dict[tuple[Any, int], int] = {}
         self._application: Application
         self.cured_after_s = cured_after_s(plan, self.settings)
@@ -186,8 +188,9 @@ class _Run:
         _configure(cluster, plan)
         servers = [f"{host}:{port}" for host, port in (each.advertised for each in cluster.brokers.values())]
         producer = KafkaProducer(servers, **settings)
-        metadata = producer._lifecycle.last_engine.metadata
-        metadata.add_listener(lambda: self._note_epochs(metadata.snapshot))
+        self._metadata = metadata = producer._lifecycle.last_engine.metadata
+        note_epochs = self._note_epochs
+        metadata.add_listener(note_epochs)
         scheduler = world.scheduler
         self._io_task = next(task for task in scheduler.tasks if task.name.startswith("kproducer-io"))
         timed = [fault for fault in plan.faults if isinstance(fault, AtTime)]
@@ -218,11 +221,13 @@ class _Run:
         except CloseTimeoutError as error:
             self.ledger.notes.append(f"close() without a timeout raised {error!r}")
         self._check_resources(producer)
+        metadata.remove_listener(note_epochs)
         cluster.close()
 
-    def _note_epochs(self, snapshot: Any) -> None:
+    def _note_epochs(self) -> None:
         """Metadata of a broker that is behind does not replace newer metadata."""
-        for topic in snapshot.topics.values():
+        assert self._metadata is not None
+        for topic in self._metadata.snapshot.topics.values():
             # Without an id, a topic that was created again looks the same.
             for partition in topic.partitions if topic.topic_id != ZERO_TOPIC_ID else ():
                 key = topic.topic_id, partition.partition
@@ -250,9 +255,9 @@ class _Run:
         missing = engine.config.buffer_memory - engine.pool.available_bytes
         if missing:
             note(f"{missing} bytes of buffer memory are missing")
-        # Once may be a coincidence.
+        # Once may be a coincidence; where records expire, their memory comes when the time is over, too.
         late_sends = self._application.late_sends
-        if late_sends > 1 and not self.carried_out["suspend"]:
+        if late_sends > 1 and self.cured_after_s is not None:
             note(f"send() returned after all of max_block_ms {late_sends} times")
         if errors := engine.sender.metrics.io_error_total:
             note(f"the I/O thread had {errors} internal errors")
