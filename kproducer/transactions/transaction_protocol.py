@@ -298,7 +298,9 @@ class TransactionProtocol:
             return
         if isinstance(request, (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit)):
             transaction.may_have_started = True
-        elif not isinstance(request, EndTxn):
+        elif isinstance(request, EndTxn):
+            transaction.may_be_committed |= request.is_commit
+        else:
             return
         transaction.must_raise_epoch |= transaction.version < 2
 
@@ -370,9 +372,10 @@ class TransactionProtocol:
         if has_nothing_to_abort:
             transaction.must_raise_epoch = True
             self._ended(transaction, NO_PRODUCER)
-        elif code in _FORGOTTEN_CODES and is_taken_over:
+        elif code in _FORGOTTEN_CODES and (is_taken_over or transaction.may_be_committed):
             # A newer producer has another producer id because the epochs of this one were used up, or the
-            # coordinator has forgotten the transactional id because it was not used for long.
+            # coordinator has forgotten the transactional id because it was not used for long. An abort would
+            # claim too much: the commit that was not answered may have been carried out.
             life.fail_for_good(self._fenced(error_for_code(code)))
         elif code == _INVALID_TXN_STATE and is_taken_over and not request.is_commit:
             life.not_initialized(
@@ -396,11 +399,11 @@ class TransactionProtocol:
 
     def _fenced(self, error: BrokerError) -> KafkaError:
         transaction = self._life.transaction
-        is_foreign = transaction is not None and transaction.is_taken_over
+        is_unknown = transaction is not None and (transaction.is_taken_over or transaction.may_be_committed)
         fenced = FencedError(
             f"another producer uses transactional id {self._life.transactional_id!r}, or the transaction "
             f"timed out: {error}"
-            + ("; whether it was committed before that is not known" if is_foreign else "")
+            + ("; whether it was committed before that is not known" if is_unknown else "")
         )
         fenced.__cause__ = error
         return fenced

@@ -80,3 +80,18 @@ def test_a_partition_is_gone_when_its_leader_would_move() -> None:
         switch_rate=0.2,
     )
     assert not simulate(plan).findings
+
+
+def test_a_commit_without_an_answer_does_not_become_an_abort() -> None:
+    """Another producer comes between, with another producer id: the coordinator knows the first one no more."""
+    plan = Plan(
+        seed=606544,
+        callers=(Caller((Transaction((Send(),)),)),),
+        faults=(OnRequest("stall_after", 0, api_key=26), AtTime("fence", 0.1, seconds=1.5)),
+        settings={"transactional_id": "tx"},
+        latency_ms=(1.0, 1.0),
+        partial_rate=0.0,
+        switch_rate=0.0,
+        epochs=3,
+    )
+    assert not simulate(plan).findings
