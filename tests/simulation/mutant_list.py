@@ -439,8 +439,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "After an EndTxn without a response, the next transaction has the same epoch: a late one ends it.",
         (
             _PROTOCOL,
-            "        elif not isinstance(request, EndTxn):\n            return\n        transaction.must_raise_epoch",
-            "        else:\n            return\n        transaction.must_raise_epoch",
+            "            transaction.may_be_committed |= request.is_commit\n",
+            "            return\n",
         ),
         reaches=lambda plan: _is_transactional(plan) and plan.transaction_version < 2,
         plans=ending_plan,

@@ -83,7 +83,7 @@ def test_a_partition_is_gone_when_its_leader_would_move() -> None:
 
 
 def test_a_commit_without_an_answer_does_not_become_an_abort() -> None:
-    """Another producer has come between, with another producer id; the coordinator has forgotten the first."""
+    """Another producer has come between; the coordinator has forgotten the id of the first one."""
     plan = Plan(
         seed=606544,
         callers=(Caller((Transaction((Send(),)),)),),

@@ -18,7 +18,8 @@ def test_promises_hold_under_random_faults_and_schedules(block: int) -> None:
     first = _FIRST + block * _PER_BLOCK
     tally = run_plans(random_plan, range(first, first + _PER_BLOCK))
     assert tally.schedules == _PER_BLOCK
-    assert tally.records >= 40 * _PER_BLOCK
+    # Special plans have fewer than the 40 records of the others.
+    assert tally.records >= 25 * _PER_BLOCK
     # Nothing is promised of a producer that delivers nothing.
     assert tally.counters["outcomes"]["delivered"] > tally.records // 2
     # `make simulate SEED=n SCHEDULES=1` prints the smallest plan.
