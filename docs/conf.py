@@ -49,6 +49,8 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_title = f"kproducer {version}"
 html_static_path = ["_static"]
+# Without one, browsers ask for /favicon.ico, which does not exist.
+html_favicon = "_static/icon.svg"
 html_css_files = ["site.css"]
 html_copy_source = False
 # The modules of the reference are pages already.
