@@ -55,6 +55,12 @@ class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
+    def do_GET(self) -> None:
+        if self.path == "/favicon.ico":
+            # Browsers ask for it where a document names no icon, as an image does not.
+            self.path = "/_static/icon.svg"
+        super().do_GET()
+
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
