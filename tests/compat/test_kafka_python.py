@@ -358,8 +358,11 @@ def test_acks_and_codecs(mock_cluster: MockCluster, make: Callable[..., Any], ac
     futures = [producer.send("t", b"%d" % number * 100) for number in range(20)]
     producer.flush(PATIENCE_S)
     assert all(each.succeeded() for each in futures)
-    assert len(read(mock_cluster, "t", 20)) == 20
-    if acks == 0 and isinstance(producer, adapter.KafkaProducer):
+    is_ours = isinstance(producer, adapter.KafkaProducer)
+    # With acks=0, kafka-python's requests are lost if the broker answers: it ends the connection.
+    if acks != 0 or is_ours:
+        assert len(read(mock_cluster, "t", 20)) == 20
+    if acks == 0 and is_ours:
         assert futures[0].value.offset == -1  # as documented; kafka-python returns 0
 
 

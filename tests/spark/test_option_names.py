@@ -199,7 +199,9 @@ def test_sasl_where_the_broker_has_none(attempt: Attempt, plain_kafka: str) -> N
 
 @every_attempt
 def test_no_sasl_where_the_broker_needs_it(attempt: Attempt, sasl_kafka: str) -> None:
-    refusal(attempt, {"kafka.bootstrap.servers": sasl_kafka}, "kafka.security.protocol")
+    # The broker's first answer has to come within this time.
+    long = {"kafka.max.block.ms": "5000", "checkTimeoutMs": "5000"}
+    refusal(attempt, {"kafka.bootstrap.servers": sasl_kafka, **long}, "kafka.security.protocol")
 
 
 @every_attempt
