@@ -35,7 +35,7 @@ from kproducer.transactions.transaction_arguments import (
 )
 from kproducer.types import TopicPartition
 from tests.simulation import plan as planned
-from tests.simulation.ledger import GROUP, SOURCE, ApplicationError, Ledger, Sent, TransactionFate
+from tests.simulation.ledger import GROUP, SOURCE, ApplicationError, Ledger, Sent, TransactionEnding
 from tests.simulation.plan import Caller, Plan
 from tests.simulation.world import World
 
@@ -147,11 +147,11 @@ class Application:
 
     # -- threads -----------------------------------------------------------------------------------------
 
-    def _step(self, number: int, step: planned.Step, fate: TransactionFate | None) -> None:
+    def _step(self, number: int, step: planned.Step, ending: TransactionEnding | None) -> None:
         producer = self._producer
         match step:
             case planned.Send():
-                sent = self._send(number, step, fate)
+                sent = self._send(number, step, ending)
                 if step.waits:
                     with self.within("a delivery", self._delivery_s):
                         for each in sent:
@@ -190,29 +190,29 @@ class Application:
             if not sent.future.done():
                 self._ledger.notes.append(f"flush() returned, and {sent} is not done")
 
-    def _new(self, number: int, step: planned.Send, fate: TransactionFate | None) -> list[Sent]:
+    def _new(self, number: int, step: planned.Send, ending: TransactionEnding | None) -> list[Sent]:
         now_ns = self._world.scheduler.now_ns
-        return [self._ledger.add(number, step.topic, step.size, fate, now_ns) for _ in range(step.count)]
+        return [self._ledger.add(number, step.topic, step.size, ending, now_ns) for _ in range(step.count)]
 
     def _note_transactions(
-        self, sent: list[Sent], fate: TransactionFate | None, possible: list[TransactionFate]
+        self, sent: list[Sent], ending: TransactionEnding | None, possible: list[TransactionEnding]
     ) -> None:
         """Records of a thread that does not end transactions belong to one that was open meanwhile."""
-        if not self._is_transactional or fate is not None:
+        if not self._is_transactional or ending is not None:
             return
         for each in sent:
             each.transactions = tuple(possible)
             if not possible and each.future is not None:
                 self._ledger.notes.append(f"{each} was accepted outside of a transaction")
 
-    def _note_later_transactions(self, sent: list[Sent], fate: TransactionFate | None) -> None:
+    def _note_later_transactions(self, sent: list[Sent], ending: TransactionEnding | None) -> None:
         """Likewise for records that may be accepted in any later transaction."""
-        if self._is_transactional and fate is None:
+        if self._is_transactional and ending is None:
             for each in sent:
                 each.first_transaction = self._ledger.first_open()
 
-    def _send(self, number: int, step: planned.Send, fate: TransactionFate | None) -> list[Sent]:
-        producer, sent = self._producer, self._new(number, step, fate)
+    def _send(self, number: int, step: planned.Send, ending: TransactionEnding | None) -> list[Sent]:
+        producer, sent = self._producer, self._new(number, step, ending)
         for each in sent if step.by not in ("send_many", "send_arrow") else ():
             each.callbacks = []
             action = step.on_delivery if each is sent[-1] else ""
@@ -228,12 +228,12 @@ class Application:
                             on_delivery=self._callback(each, action),
                         )
                 except (KafkaError, ApplicationError) as error:
-                    self._note_raised([each], error, fate)
+                    self._note_raised([each], error, ending)
                     self._check_exhausted(error)
                 else:
                     took_s = (self._world.scheduler.now_ns - began_ns) / 1e9
                     self.late_sends += took_s >= self._max_block_s
-            self._note_transactions([each], fate, possible)
+            self._note_transactions([each], ending, possible)
         if step.by not in ("send_many", "send_arrow"):
             return sent
         with self._ledger.watching() as possible:
@@ -242,8 +242,8 @@ class Application:
                 with self.within(step.by, self._max_block_s * (step.count + 1)):
                     self._note_result(sent, _bulk_call(producer, step, sent)())
             except KafkaError as error:
-                self._note_raised(sent, error, fate)
-        self._note_transactions(sent, fate, possible)
+                self._note_raised(sent, error, ending)
+        self._note_transactions(sent, ending, possible)
         return sent
 
     def _check_exhausted(self, error: Exception) -> None:
@@ -252,11 +252,11 @@ class Application:
         if numbers is not None and int(numbers[1]) <= int(numbers[2]) and not int(numbers[3]):
             self._ledger.notes.append(f"send() raised although there is memory: {error!r}")
 
-    def _note_raised(self, sent: list[Sent], error: BaseException, fate: TransactionFate | None) -> None:
+    def _note_raised(self, sent: list[Sent], error: BaseException, ending: TransactionEnding | None) -> None:
         for each in sent:
             each.raised = error
         is_closed = self._producer._lifecycle.is_closed
-        if fate is not None and isinstance(error, IllegalStateError) and not is_closed:
+        if ending is not None and isinstance(error, IllegalStateError) and not is_closed:
             self._ledger.notes.append(f"{sent[0]} was refused in its transaction: {error!r}")
 
     def _note_result(self, sent: list[Sent], result: Any) -> None:
@@ -307,33 +307,33 @@ class Application:
     def fence(self) -> None:
         """Another producer takes the transactional id over, sends and commits."""
         ledger, another = self._ledger, self.another_producer()
-        fate = ledger.begin()
+        ending = ledger.begin()
         try:
             self.initialize(another)
             ledger.fenced_ns = self._world.scheduler.now_ns
             another.begin_transaction()
-            sent = ledger.add(_FENCING, "t", 0, fate, ledger.fenced_ns)
+            sent = ledger.add(_FENCING, "t", 0, ending, ledger.fenced_ns)
             sent.is_fencing = True
             sent.future = another.send("t", sent.value)
             self._until_it_ends("commit_transaction", None, another.commit_transaction)
-            fate.told = "committed"
+            ending.told = "committed"
         except KafkaError:
             pass
         finally:
-            fate.is_over = True
+            ending.is_over = True
             self.close(another)
 
     def _transaction(self, number: int, step: planned.Transaction) -> None:
         producer = self._producer
-        fate = self._ledger.begin(step.commits)
+        ending = self._ledger.begin(step.commits)
         try:
             if step.uses_block:
-                self._block(number, step, fate)
+                self._block(number, step, ending)
             else:
                 self._begin(producer.begin_transaction)
-                self._in_transaction(number, step, fate)
+                self._in_transaction(number, step, ending)
         finally:
-            fate.is_over = True
+            ending.is_over = True
         if step.renames or step.prepared_for == "another":
             producer.change_transactional_id(producer.config.transactional_id)
             self.initialize(producer)
@@ -354,25 +354,25 @@ class Application:
         block.__enter__()
         return block
 
-    def _block(self, number: int, step: planned.Transaction, fate: TransactionFate) -> None:
+    def _block(self, number: int, step: planned.Transaction, ending: TransactionEnding) -> None:
         """With a ``with`` block; what it leaves is ended by single calls, as it says."""
         producer = self._producer
         block = self._begin(self._entered_block)
         try:
             try:
-                self._steps(number, step, fate)
+                self._steps(number, step, ending)
                 if not step.commits:
                     raise ApplicationError("an application that changes its mind")
             except BaseException as error:
                 block.__exit__(type(error), error, error.__traceback__)
                 raise
             block.__exit__(None, None, None)
-            fate.told = "committed"
+            ending.told = "committed"
             return
         except KafkaTimeoutError:
             with contextlib.suppress(AbortTransactionError):
                 self._until_it_ends("commit_transaction", None, producer.commit_transaction)
-                fate.told = "committed"
+                ending.told = "committed"
                 return
         except (ApplicationError, AbortTransactionError, TransactionAbortedError):
             pass
@@ -383,31 +383,31 @@ class Application:
             raise
         except IllegalStateError:
             pass
-        fate.told = "aborted"
+        ending.told = "aborted"
 
-    def _in_transaction(self, number: int, step: planned.Transaction, fate: TransactionFate) -> None:
+    def _in_transaction(self, number: int, step: planned.Transaction, ending: TransactionEnding) -> None:
         producer = self._producer
         try:
-            self._steps(number, step, fate)
+            self._steps(number, step, ending)
             if step.prepared_for:
                 prepared = self._prepare(step.timeout)
                 if prepared is not None and step.prepared_for == "another":
-                    self._end_with_another(prepared, step, fate)
+                    self._end_with_another(prepared, step, ending)
                     return
             if step.commits:
                 self._until_it_ends("commit_transaction", step.timeout, producer.commit_transaction)
-                fate.told = "committed"
+                ending.told = "committed"
                 return
         except (AbortTransactionError, TransactionAbortedError):
             pass
         self._until_it_ends("abort_transaction", step.timeout, producer.abort_transaction)
-        fate.told = "aborted"
+        ending.told = "aborted"
 
-    def _steps(self, number: int, step: planned.Transaction, fate: TransactionFate) -> None:
+    def _steps(self, number: int, step: planned.Transaction, ending: TransactionEnding) -> None:
         """What is done within a transaction."""
         for each in step.steps:
             try:
-                self._step(number, each, fate)
+                self._step(number, each, ending)
             except ProducerClosedError:
                 raise
             except IllegalStateError as error:
@@ -416,7 +416,7 @@ class Application:
             self._until_it_ends(
                 "send_offsets_to_transaction",
                 step.timeout,
-                lambda timeout: self._producer.send_offsets_to_transaction(*_offsets(fate), timeout),
+                lambda timeout: self._producer.send_offsets_to_transaction(*_offsets(ending), timeout),
             )
 
     def _prepare(self, timeout: float | None) -> PreparedTransaction | None:
@@ -427,7 +427,7 @@ class Application:
             return None
 
     def _end_with_another(
-        self, prepared: PreparedTransaction, step: planned.Transaction, fate: TransactionFate
+        self, prepared: PreparedTransaction, step: planned.Transaction, ending: TransactionEnding
     ) -> None:
         """As another process does that was given the transaction."""
         another = self.another_producer()
@@ -438,14 +438,14 @@ class Application:
                     step.timeout,
                     lambda timeout: another.commit_prepared(prepared, timeout),
                 )
-                fate.told = "committed"
+                ending.told = "committed"
             else:
                 self._until_it_ends(
                     "abort_prepared", step.timeout, lambda timeout: another.abort_prepared(prepared, timeout)
                 )
-                fate.told = "aborted"
+                ending.told = "aborted"
         except TransactionAbortedError:
-            fate.told = "aborted"
+            ending.told = "aborted"
         except (FatalProducerError, FencedError, KafkaError):
             pass
         finally:
@@ -494,16 +494,16 @@ class _AsyncCaller:
                 with contextlib.suppress(KafkaError, ApplicationError, asyncio.CancelledError):
                     await sent.future
 
-    async def steps(self, steps: tuple[planned.Step, ...], fate: TransactionFate | None) -> None:
+    async def steps(self, steps: tuple[planned.Step, ...], ending: TransactionEnding | None) -> None:
         for step in steps:
-            await self._step(step, fate)
+            await self._step(step, ending)
 
-    async def _step(self, step: planned.Step, fate: TransactionFate | None) -> None:
+    async def _step(self, step: planned.Step, ending: TransactionEnding | None) -> None:
         producer, application = self._producer, self._application
         within = application.within
         match step:
             case planned.Send():
-                await self._send(step, fate)
+                await self._send(step, ending)
             case planned.Flush(timeout):
                 limit = application._max_block_s + application._delivery_s if timeout is None else timeout
                 with within(f"flush({timeout})", limit), contextlib.suppress(KafkaTimeoutError):
@@ -525,22 +525,22 @@ class _AsyncCaller:
             case planned.Transaction():
                 await self._transaction(step)
             case planned.Cancelled(steps, seconds):
-                await self._cancelled(steps, seconds, fate)
+                await self._cancelled(steps, seconds, ending)
 
     async def _cancelled(
-        self, steps: tuple[planned.Step, ...], seconds: float, fate: TransactionFate | None
+        self, steps: tuple[planned.Step, ...], seconds: float, ending: TransactionEnding | None
     ) -> None:
-        task = asyncio.get_running_loop().create_task(self.steps(steps, fate))
+        task = asyncio.get_running_loop().create_task(self.steps(steps, ending))
         await asyncio.wait({task}, timeout=seconds)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    async def _send(self, step: planned.Send, fate: TransactionFate | None) -> None:
+    async def _send(self, step: planned.Send, ending: TransactionEnding | None) -> None:
         application, producer = self._application, self._producer
-        sent = application._new(self._number, step, fate)
+        sent = application._new(self._number, step, ending)
         # They may be accepted much later.
-        application._note_later_transactions(sent, fate)
+        application._note_later_transactions(sent, ending)
         for number, each in enumerate(sent):
             each.is_asyncio = True
             if step.by not in ("send", "submit"):
@@ -587,29 +587,29 @@ class _AsyncCaller:
     # -- transactions ------------------------------------------------------------------------------------
 
     async def _transaction(self, step: planned.Transaction) -> None:
-        producer, fate = self._producer, self._ledger.begin(step.commits)
+        producer, ending = self._producer, self._ledger.begin(step.commits)
         cancellations: list[asyncio.CancelledError] = []
         try:
             if step.uses_block:
-                await self._block(step, fate, cancellations)
+                await self._block(step, ending, cancellations)
                 return
             await self._begin(producer.begin_transaction, cancellations)
             try:
-                await self._steps_of(step, fate, cancellations)
+                await self._steps_of(step, ending, cancellations)
                 if step.commits:
                     await self._until_it_ends(
                         lambda: producer.commit_transaction(step.timeout), cancellations
                     )
-                    fate.told = "committed"
+                    ending.told = "committed"
             except asyncio.CancelledError as error:
                 cancellations.append(error)
             except (AbortTransactionError, TransactionAbortedError):
                 pass
-            if fate.told != "committed":
+            if ending.told != "committed":
                 await self._until_it_ends(lambda: producer.abort_transaction(step.timeout), cancellations)
-                fate.told = "aborted"
+                ending.told = "aborted"
         finally:
-            fate.is_over = True
+            ending.is_over = True
             if cancellations:
                 raise cancellations[0]
 
@@ -627,21 +627,21 @@ class _AsyncCaller:
     async def _steps_of(
         self,
         step: planned.Transaction,
-        fate: TransactionFate,
+        ending: TransactionEnding,
         cancellations: list[asyncio.CancelledError],
     ) -> None:
         """What is done within a transaction."""
-        await self.steps(step.steps, fate)
+        await self.steps(step.steps, ending)
         if step.with_offsets:
             await self._until_it_ends(
-                lambda: self._producer.send_offsets_to_transaction(*_offsets(fate), step.timeout),
+                lambda: self._producer.send_offsets_to_transaction(*_offsets(ending), step.timeout),
                 cancellations,
             )
 
     async def _block(
         self,
         step: planned.Transaction,
-        fate: TransactionFate,
+        ending: TransactionEnding,
         cancellations: list[asyncio.CancelledError],
     ) -> None:
         """With an ``async with`` block; what it leaves is ended by single calls, as it says."""
@@ -651,7 +651,7 @@ class _AsyncCaller:
         may_commit = False
         try:
             try:
-                await self._steps_of(step, fate, cancellations)
+                await self._steps_of(step, ending, cancellations)
                 if not step.commits:
                     raise ApplicationError("an application that changes its mind")
             except BaseException as error:
@@ -659,7 +659,7 @@ class _AsyncCaller:
                 raise
             may_commit = True
             await block.__aexit__(None, None, None)
-            fate.told = "committed"
+            ending.told = "committed"
             return
         except asyncio.CancelledError as error:
             cancellations.append(error)
@@ -669,7 +669,7 @@ class _AsyncCaller:
             if may_commit:
                 # If records still waited, the block has aborted the transaction.
                 await self._until_it_ends(producer.commit_transaction, cancellations)
-                fate.told = "committed"
+                ending.told = "committed"
                 return
         except ProducerClosedError:
             raise
@@ -681,7 +681,7 @@ class _AsyncCaller:
             raise
         except IllegalStateError:
             pass
-        fate.told = "aborted"
+        ending.told = "aborted"
 
     async def _until_it_ends(
         self, call: Callable[[], Awaitable[object]], cancellations: list[asyncio.CancelledError]
@@ -712,10 +712,10 @@ def _bulk_call(producer: Any, step: planned.Send, sent: list[Sent]) -> Callable[
 
 
 def _offsets(
-    fate: TransactionFate,
+    ending: TransactionEnding,
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata], ConsumerGroupMetadata]:
-    fate.has_offset = True
-    return {TopicPartition(*SOURCE): OffsetAndMetadata(fate.number)}, ConsumerGroupMetadata(GROUP)
+    ending.has_offset = True
+    return {TopicPartition(*SOURCE): OffsetAndMetadata(ending.number)}, ConsumerGroupMetadata(GROUP)
 
 
 # -- the application's own code --------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class RequestFaults:
         """The broker does not process the request and returns an error code."""
         if context.api_key == PRODUCE:
             return faults.forge_produce(lambda *_: Forgery(fault.code))(context)
-        if context.api_key == 3:
+        if context.api_key == METADATA:
             return faults.refuse_metadata(fault.code)(context)
         if context.api_key in _COORDINATION:
             return faults.refuse_coordination(fault.code)(context)

@@ -66,7 +66,7 @@ class Sent:
     raised: BaseException | None = None
     callbacks: list[tuple[RecordMetadata, KafkaError | None]] | None = None
     is_asyncio: bool = False
-    transactions: tuple[TransactionFate, ...] = ()
+    transactions: tuple[TransactionEnding, ...] = ()
     is_own: bool = False
     first_transaction: int | None = None
     began_ns: int = 0
@@ -86,7 +86,7 @@ class Sent:
 
 
 @attrs.define(eq=False)
-class TransactionFate:
+class TransactionEnding:
     """What a caller was told about a transaction: "committed", "aborted" or "unknown".
 
     Attributes:
@@ -119,32 +119,34 @@ class Ledger:
 
     def __init__(self) -> None:
         self.sent: list[Sent] = []
-        self.transactions: list[TransactionFate] = []
+        self.transactions: list[TransactionEnding] = []
         self.notes: list[str] = []
         self.fenced_ns: int | None = None
         self.was_initialized_again = False
         self._counts: Counter[int] = Counter()
 
-    def begin(self, is_to_be_committed: bool = True) -> TransactionFate:
+    def begin(self, is_to_be_committed: bool = True) -> TransactionEnding:
         """A transaction that will begin."""
-        fate = TransactionFate(len(self.transactions), is_to_be_committed)
-        self.transactions.append(fate)
-        return fate
+        ending = TransactionEnding(len(self.transactions), is_to_be_committed)
+        self.transactions.append(ending)
+        return ending
 
     def first_open(self) -> int:
         """The first transaction that may be open."""
-        return next((fate.number for fate in self.transactions if not fate.is_over), len(self.transactions))
+        return next(
+            (ending.number for ending in self.transactions if not ending.is_over), len(self.transactions)
+        )
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[list[TransactionFate]]:
+    def watching(self) -> Iterator[list[TransactionEnding]]:
         """Afterwards the list has the transactions that may have been open during the block."""
-        possible: list[TransactionFate] = []
+        possible: list[TransactionEnding] = []
         first = self.first_open()
         yield possible
         possible += self.transactions[first:]
 
     def add(
-        self, caller: int, topic: str, size: int, transaction: TransactionFate | None, now_ns: int
+        self, caller: int, topic: str, size: int, transaction: TransactionEnding | None, now_ns: int
     ) -> Sent:
         """A record that will be sent."""
         number = self._counts[caller]
@@ -202,12 +204,12 @@ class Ledger:
 
     def not_delivered(self) -> Iterable[str]:
         """Accepted records and transactions that have failed, although retries cure all that was wrong."""
-        lacking = {fate.number for s in self.sent if _was_refused(s) for fate in s.transactions}
-        for fate in self.transactions:
-            if fate.is_to_be_committed and fate.told != "committed" and fate.number not in lacking:
-                yield f"transaction {fate.number} is {fate.told}, and retries cure all that was wrong"
+        lacking = {ending.number for s in self.sent if _was_refused(s) for ending in s.transactions}
+        for ending in self.transactions:
+            if ending.is_to_be_committed and ending.told != "committed" and ending.number not in lacking:
+                yield f"transaction {ending.number} is {ending.told}, and retries cure all that was wrong"
         for sent in self.sent:
-            if any(not fate.is_to_be_committed or fate.number in lacking for fate in sent.transactions):
+            if any(not ending.is_to_be_committed or ending.number in lacking for ending in sent.transactions):
                 continue
             if sent.error is not None and not _was_refused(sent):
                 yield f"{sent} has failed, and retries cure all that was wrong: {sent.error!r}"
@@ -292,7 +294,7 @@ class Ledger:
         fenced_ns = None if self.was_initialized_again else self.fenced_ns
         if fenced_ns is not None and sent.began_ns > fenced_ns and is_seen and not sent.is_fencing:
             yield f"{sent} is seen although another producer had fenced its own"
-        told = {fate.told for fate in sent.transactions}
+        told = {ending.told for ending in sent.transactions}
         if told == {"aborted"} and is_seen:
             yield f"{sent} is seen although its transaction was aborted"
         if told == {"committed"}:
@@ -323,24 +325,25 @@ class Ledger:
 
     def _atomicity(self, places: dict[bytes, Any], committed: set[Any]) -> Iterable[str]:
         """A transaction of which callers do not know the end is seen as a whole or not at all."""
-        for fate in self.transactions:
+        for ending in self.transactions:
             mine = [
                 s
                 for s in self.sent
-                if s.transactions == (fate,) and s.metadata is not None and s.value in places
+                if s.transactions == (ending,) and s.metadata is not None and s.value in places
             ]
             seen = [s for s in mine if any(place in committed for place in places[s.value])]
             if seen and len(seen) != len(mine):
-                yield f"transaction {fate.number} ({fate.told}): {len(seen)} of {len(mine)} records are seen"
+                of_it = f"{len(seen)} of {len(mine)} records"
+                yield f"transaction {ending.number} ({ending.told}): {of_it} are seen"
 
     def _offset(self, cluster: FakeCluster) -> Iterable[str]:
         """The group has the offset of the last transaction that was committed."""
         possible = {-1}
-        for fate in self.transactions:
-            if fate.has_offset and fate.told == "committed":
-                possible = {fate.number}
-            elif fate.has_offset and fate.told == "unknown":
-                possible.add(fate.number)
+        for ending in self.transactions:
+            if ending.has_offset and ending.told == "committed":
+                possible = {ending.number}
+            elif ending.has_offset and ending.told == "unknown":
+                possible.add(ending.number)
         found = cluster.coordination.group(GROUP).committed.get(SOURCE)
         offset = -1 if found is None else found.offset
         if offset not in possible:

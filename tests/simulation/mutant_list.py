@@ -416,7 +416,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _bug(
         "response-of-another-request",
-        "A response counts for the oldest request, whatever its correlation id is.",
+        "A response is matched to the oldest request, and its correlation id is not checked.",
         (
             _IN_FLIGHT,
             "pending.api_version, pending.correlation_id, payload)",

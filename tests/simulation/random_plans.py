@@ -10,6 +10,7 @@ import attrs
 from tests.simulation import special_plans
 from tests.simulation.codes import CODES, PRODUCE_AFTER_APPEND, PRODUCE_REFUSALS
 from tests.simulation.plan import (
+    METADATA,
     PRODUCE,
     Ask,
     AtTime,
@@ -28,7 +29,6 @@ from tests.simulation.plan import (
 )
 
 _RECORDS = 40
-_METADATA = 3
 _METADATA_CODES = (3, 5, 9, 14, 15)
 #: Keys of the requests to coordinators, and their names in ``CODES``.
 _COORDINATOR = {
@@ -376,7 +376,7 @@ def _of_metadata(rng: random.Random) -> OnRequest:
     kind = rng.choice(["refuse", "refuse", "late", *_LOSSES[:5]])
     code = rng.choice(_METADATA_CODES) if kind == "refuse" else 0
     seconds = rng.choice([0.1, 0.5]) if kind == "late" else 0.0
-    return OnRequest(kind, rng.choice([0, 1, 2]), _METADATA, code, seconds)
+    return OnRequest(kind, rng.choice([0, 1, 2]), METADATA, code, seconds)
 
 
 def _of_coordinator(rng: random.Random, transactional: bool) -> OnRequest:

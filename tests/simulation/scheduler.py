@@ -12,6 +12,7 @@ import asyncio
 import heapq
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import greenlet
@@ -165,6 +166,18 @@ class Scheduler:
         if task is not None:
             self._make_ready(task)
             self._hub.switch()
+
+    def join(self, task: Task, timeout_ns: int | None = None) -> None:
+        """Suspend the current task until another one has ended, or for this virtual time."""
+        me = self.current
+        assert me is not None
+        deadline_ns = None if timeout_ns is None else self.now_ns + timeout_ns
+        while not task.has_ended:
+            left_ns = None if deadline_ns is None else deadline_ns - self.now_ns
+            if left_ns is not None and left_ns <= 0:
+                return
+            task.on_end.append(partial(self.wake, me))
+            self.block(f"the end of {task.name}", left_ns)
 
     def sleep(self, ns: int) -> None:
         """Suspend the current task for this virtual time."""

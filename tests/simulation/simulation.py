@@ -238,12 +238,8 @@ class _Run:
                     self.ledger.notes.append(note)
                 self._newest_epochs[key] = max(newest, partition.leader_epoch)
 
-    def _join(self, task: Any) -> None:
-        me = self.world.scheduler.current
-        assert me is not None
-        while not task.has_ended:
-            task.on_end.append(lambda: self.world.scheduler.wake(me))
-            self.world.scheduler.block(f"the end of {task.name}")
+    def _join(self, task: Task) -> None:
+        self.world.scheduler.join(task)
         if task.error is not None:
             self.ledger.notes.append(f"{task.name} ended with {task.error!r}")
 
@@ -270,7 +266,7 @@ class _Run:
             note(f"{engine.accumulator.incomplete_count} batches are not done after close()")
         if not self._io_task.has_ended:
             note("the I/O thread runs after close()")
-        events = len(self.cluster.requests()) + len(self.ledger.sent) + self.cluster.accepted_count()
+        events = len(self.cluster.requests()) + len(self.ledger.sent) + accepted
         events += self.world.network.transfers
         self._check_steps(self._io_task, events, _IO_STEPS)
         for task in self._callers:

@@ -7,13 +7,43 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tests.simulation.scheduler import Scheduler, SimulationError, Task
 
 #: ``threading.get_ident`` of code that runs on no task.
 _NO_TASK = 0
+
+
+def _wait(
+    scheduler: Scheduler,
+    task: Task,
+    waiting: deque[Task],
+    is_over: Callable[[], bool],
+    what: str,
+    timeout_s: float,
+) -> bool:
+    """Suspend the current task until it is woken and ``is_over()``; ``False``: the timeout.
+
+    Args:
+        task: the current one.
+        waiting: from where it is woken.
+        is_over: there may be nothing to wait for.
+        what: for people.
+        timeout_s: negative: none.
+    """
+    deadline_ns = None if timeout_s < 0 else scheduler.now_ns + int(timeout_s * 1e9)
+    while not is_over():
+        left_ns = None if deadline_ns is None else deadline_ns - scheduler.now_ns
+        if left_ns is not None and left_ns <= 0:
+            return False
+        waiting.append(task)
+        try:
+            scheduler.block(what, left_ns)
+        finally:
+            if task in waiting:
+                waiting.remove(task)
+    return True
 
 
 class Lock:
@@ -38,17 +68,8 @@ class Lock:
         task = scheduler.current
         if task is None:
             raise SimulationError("a lock is held, and nobody can wait here")
-        deadline_ns = None if timeout < 0 else scheduler.now_ns + int(timeout * 1e9)
-        while self._is_held:
-            left_ns = None if deadline_ns is None else deadline_ns - scheduler.now_ns
-            if left_ns is not None and left_ns <= 0:
-                return False
-            self._waiting.append(task)
-            try:
-                scheduler.block("a lock", left_ns)
-            finally:
-                if task in self._waiting:
-                    self._waiting.remove(task)
+        if not _wait(scheduler, task, self._waiting, lambda: not self._is_held, "a lock", timeout):
+            return False
         self._is_held = True
         return True
 
@@ -101,19 +122,11 @@ class RLock:
         if self._owner is not None:
             if not blocking or timeout == 0:
                 return False
-            if me is scheduler:
+            if not isinstance(me, Task):
                 raise SimulationError(f"{self._owner} holds a lock, and nobody can wait here")
-            deadline_ns = None if timeout < 0 else scheduler.now_ns + int(timeout * 1e9)
-            while self._owner is not None:
-                left_ns = None if deadline_ns is None else deadline_ns - scheduler.now_ns
-                if left_ns is not None and left_ns <= 0:
-                    return False
-                self._waiting.append(me)  # type: ignore[arg-type]
-                try:
-                    scheduler.block("a re-entrant lock", left_ns)
-                finally:
-                    if me in self._waiting:
-                        self._waiting.remove(me)  # type: ignore[arg-type]
+            is_free = lambda: self._owner is None  # noqa: E731
+            if not _wait(scheduler, me, self._waiting, is_free, "a re-entrant lock", timeout):
+                return False
         self._owner = me
         self._depth = 1
         return True
@@ -157,16 +170,15 @@ class Event:
 
     def __init__(self) -> None:
         self._is_set = False
-        self._waiting: list[Task] = []
+        self._waiting: deque[Task] = deque()
 
     def is_set(self) -> bool:
         return self._is_set
 
     def set(self) -> None:
         self._is_set = True
-        waiting, self._waiting = self._waiting, []
-        for task in waiting:
-            self.scheduler.wake(task)
+        while self._waiting:
+            self.scheduler.wake(self._waiting.popleft())
         self.scheduler.pause()
 
     def clear(self) -> None:
@@ -180,16 +192,8 @@ class Event:
         task = scheduler.current
         if task is None:
             raise SimulationError("nobody can wait for an event here")
-        deadline_ns = None if timeout is None else scheduler.now_ns + int(max(timeout, 0) * 1e9)
-        while not self._is_set:
-            left_ns = None if deadline_ns is None else deadline_ns - scheduler.now_ns
-            if left_ns is not None and left_ns <= 0:
-                break
-            self._waiting.append(task)
-            scheduler.block("an event", left_ns)
-            if task in self._waiting:
-                self._waiting.remove(task)
-        return self._is_set
+        limit_s = -1 if timeout is None else max(timeout, 0)
+        return _wait(scheduler, task, self._waiting, lambda: self._is_set, "an event", limit_s)
 
 
 class SimpleQueue:
@@ -261,15 +265,7 @@ class Thread:
     def join(self, timeout: float | None = None) -> None:
         task, scheduler = self._task, self.scheduler
         assert task is not None
-        deadline_ns = None if timeout is None else scheduler.now_ns + int(max(timeout, 0) * 1e9)
-        while not task.has_ended:
-            me = scheduler.current
-            assert me is not None
-            left_ns = None if deadline_ns is None else deadline_ns - scheduler.now_ns
-            if left_ns is not None and left_ns <= 0:
-                return
-            task.on_end.append(partial(scheduler.wake, me))
-            scheduler.block(f"the end of {task.name}", left_ns)
+        scheduler.join(task, None if timeout is None else int(max(timeout, 0) * 1e9))
 
 
 class Local:
@@ -283,11 +279,14 @@ class Local:
 
     def __init__(self, **defaults: Any) -> None:
         object.__setattr__(self, "_defaults", defaults)
+        object.__setattr__(self, "_outside", dict(defaults))
 
     def _values(self) -> dict[str, Any]:
         task = self.scheduler.current
-        holder = task.locals if task is not None else _outside
-        return holder.setdefault(id(self), dict(self._defaults))
+        if task is None:
+            outside: dict[str, Any] = self._outside
+            return outside
+        return task.locals.setdefault(id(self), dict(self._defaults))
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -297,9 +296,6 @@ class Local:
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._values()[name] = value
-
-
-_outside: dict[int, dict[str, Any]] = {}
 
 
 def get_ident(scheduler: Scheduler) -> int:
