@@ -235,7 +235,8 @@ class TransactionLifecycle:
         with self.lock:
             is_another = expected is not None and expected is not self.transaction
             if self.state is _S.IN_TRANSACTION and not is_another:
-                self.fail_transaction(error)
+                # The futures of the transaction get it as their cause, and the frames have such futures.
+                self.fail_transaction(error.detached())
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
@@ -421,6 +422,7 @@ class TransactionLifecycle:
             error_class = next((each for each in _KEPT if isinstance(self.cause, each)), FatalProducerError)
             error = error_class(
                 f"the producer has failed and cannot be used any more, close it: {self.cause}"
+                + self._unknown_end()
             )
         elif self.state is _S.ABORTABLE_ERROR:
             error = AbortTransactionError(f"the transaction can only be aborted: {self.cause}")
@@ -428,6 +430,13 @@ class TransactionLifecycle:
             return None
         error.__cause__ = self.cause
         return error
+
+    def _unknown_end(self) -> str:
+        transaction = self.transaction
+        if transaction is None or transaction.has_ended:
+            return ""
+        is_unknown = transaction.is_taken_over or transaction.may_be_committed
+        return "; whether the transaction was committed is not known" if is_unknown else ""
 
     # -- I/O thread ------------------------------------------------------------------------------------
 
@@ -496,11 +505,13 @@ class TransactionLifecycle:
         self._end_operation(None)
 
     def fail_transaction(self, cause: KafkaError) -> None:
-        """The transaction has to be aborted; if it is being aborted already, the producer has failed."""
+        """The transaction has to be aborted. The producer has failed if it is being aborted already, or if it
+        may be committed already: the coordinator would take the abort for that of an empty transaction.
+        """
         transaction = self.transaction
         if transaction is None or self.state not in (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTING):
             return
-        if self.state is _S.ABORTING or transaction.has_ended:
+        if self.state is _S.ABORTING or transaction.has_ended or transaction.may_be_committed:
             # Older Kafka producers loop here (KAFKA-19250).
             self.fail_for_good(cause)
             return

@@ -313,6 +313,9 @@ class TransactionProtocol:
             # Partitions whose epochs are not used up continue with the present producer id.
             replaces_id and reaction is not Reaction.FENCED
         ):
+            if isinstance(request, EndTxn) and life.transaction and code != _CONCURRENT_TRANSACTIONS:
+                # A coordinator that loses its partition, or replicas of it, may have written the decision.
+                life.transaction.may_be_committed |= request.is_commit
             self._retry(request, reaction, code, str(error_for_code(code, worst.message)), now_ms)
             self._note_partial_success(request, results)
             return
@@ -372,10 +375,9 @@ class TransactionProtocol:
         if has_nothing_to_abort:
             transaction.must_raise_epoch = True
             self._ended(transaction, NO_PRODUCER)
-        elif code in _FORGOTTEN_CODES and (is_taken_over or transaction.may_be_committed):
+        elif code in _FORGOTTEN_CODES and is_taken_over:
             # A newer producer has another producer id because the epochs of this one were used up, or the
-            # coordinator has forgotten the transactional id because it was not used for long. An abort would
-            # claim too much: the commit that was not answered may have been carried out.
+            # coordinator has forgotten the transactional id because it was not used for long.
             life.fail_for_good(self._fenced(error_for_code(code)))
         elif code == _INVALID_TXN_STATE and is_taken_over and not request.is_commit:
             life.not_initialized(
@@ -391,19 +393,18 @@ class TransactionProtocol:
                 life.not_initialized(aborted)
             else:
                 # The coordinator has raised the epoch. It answers an abort under our epoch with the next one,
-                # so the producer can continue. Kafka's client treats this as fatal.
+                # so the producer can continue. Kafka's client treats this as fatal. It would have answered the
+                # repetition of a commit that it has carried out with success.
+                transaction.may_be_committed = False
                 life.fail_transaction(aborted)
         else:
             return False
         return True
 
     def _fenced(self, error: BrokerError) -> KafkaError:
-        transaction = self._life.transaction
-        is_unknown = transaction is not None and (transaction.is_taken_over or transaction.may_be_committed)
         fenced = FencedError(
             f"another producer uses transactional id {self._life.transactional_id!r}, or the transaction "
             f"timed out: {error}"
-            + ("; whether it was committed before that is not known" if is_unknown else "")
         )
         fenced.__cause__ = error
         return fenced

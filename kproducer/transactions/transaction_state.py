@@ -115,7 +115,7 @@ class OpenTransaction:
         has_started: the coordinator knows of the transaction.
         may_have_started: the coordinator may know of it: a request was sent whose effect is not known.
         has_ended: the coordinator has committed or aborted it; only the next epoch may be missing.
-        may_be_committed: a request for the commit was not answered.
+        may_be_committed: a commit was requested, and what has become of the request is not known.
         must_raise_epoch: a batch or request may still arrive in the next transaction, which therefore needs
             another epoch.
         new_partitions: partitions with records, not added to the transaction yet (version 1).

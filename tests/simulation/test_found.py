@@ -95,3 +95,38 @@ def test_a_commit_without_an_answer_does_not_become_an_abort() -> None:
         epochs=3,
     )
     assert not simulate(plan).findings
+
+
+def test_a_commit_whose_effect_is_not_known_does_not_become_an_abort() -> None:
+    """The coordinator has committed and answers that it is not available; then nobody may ask who it is."""
+    plan = Plan(
+        seed=2003536,
+        callers=(Caller((Transaction((Send(),)),)),),
+        faults=(
+            OnRequest("process_and_refuse", 0, api_key=26, code=15),
+            OnRequest("refuse", 1, api_key=10, code=30),
+        ),
+        settings={"transactional_id": "tx"},
+        latency_ms=(1.0, 1.0),
+        partial_rate=0.0,
+        switch_rate=0.0,
+    )
+    assert not simulate(plan).findings
+
+
+def test_metadata_without_epochs_is_requested_ever_more_rarely_while_only_bootstrap_servers_answer() -> None:
+    plan = Plan(
+        seed=0,
+        callers=(Caller((Send(partition=1),)),),
+        faults=(
+            AtTime("fewer_partitions", 0.0, partition=1),
+            AtTime("crash", 0.01, seconds=0.6),
+        ),
+        settings={"retry_backoff_ms": 1},
+        topics={"t": 2},
+        latency_ms=(1.0, 1.0),
+        partial_rate=0.0,
+        switch_rate=0.0,
+        versions={0: (3, 5), 3: (0, 5), 18: (0, 1), 22: (0, 0)},
+    )
+    assert not simulate(plan).findings
