@@ -48,6 +48,9 @@ class SnapshotMerger:
         #: Topic to {partition: newest leader epoch seen}, and the topic id that these epochs belong to.
         self._epochs: dict[str, dict[int, int]] = {}
         self._topic_ids: dict[str, UUID] = {}
+        #: What the latest response with the topic said. A rebootstrap forgets the snapshot, but nothing here:
+        #: if only the bootstrap servers can be reached, each response would look like news otherwise.
+        self._latest: dict[str, tuple[PartitionMetadata, ...]] = {}
         self.has_news = False
         self.why_update: str | None = None
 
@@ -98,6 +101,7 @@ class SnapshotMerger:
         for name in [known for known in self._epochs if not retain(known)]:
             del self._epochs[name]
             self._topic_ids.pop(name, None)
+            self._latest.pop(name, None)
         return MetadataSnapshot(
             cluster_id=response.cluster_id,
             nodes=nodes,
@@ -168,10 +172,12 @@ class SnapshotMerger:
             if recreated:
                 _log.info("Topic %s was deleted and created again: its id is %s now", name, topic_id)
                 self._epochs.pop(name, None)
+                self._latest.pop(name, None)
         epochs = self._epochs.setdefault(name, {})
         old_topic = snapshot.topics.get(name)
         old_partitions = () if old_topic is None or recreated else old_topic.partitions
         old_count = len(old_partitions)
+        before = old_partitions or self._latest.get(name, ())
         response_partitions = response_topic.partitions
         # Numbers are dense in practice. The limit prevents a list of 2**31 after a malformed response.
         limit = 2 * len(response_partitions) + 1024
@@ -185,8 +191,6 @@ class SnapshotMerger:
                 continue
             old = old_partitions[number] if number < old_count else None
             epoch = p.leader_epoch if epochs_reliable else NO_LEADER_EPOCH
-            # A rebootstrap forgets the snapshot only.
-            is_new = old is None and number not in epochs
             if epoch >= 0:
                 seen = epochs.get(number, NO_LEADER_EPOCH)
                 if epoch < seen:
@@ -201,7 +205,7 @@ class SnapshotMerger:
                 epochs.pop(number, None)
             # An epoch of -1 in a reliable response changes nothing: the newest epoch stays remembered.
             leader_id = p.leader_id
-            if is_new or (old is not None and old.leader_id != leader_id):
+            if number >= len(before) or before[number].leader_id != leader_id:
                 self.has_news = True
             error_code = p.error_code
             replicas, isr, offline = tuple(p.replica_nodes), tuple(p.isr_nodes), tuple(p.offline_replicas)
@@ -213,7 +217,9 @@ class SnapshotMerger:
         if needs_refresh:
             self.why_update = f"topic {name} has partitions with errors"
         count = max(found, default=-1) + 1
-        return tuple([found.get(number) or _missing_partition(number) for number in range(count)])
+        partitions = tuple([found.get(number) or _missing_partition(number) for number in range(count)])
+        self._latest[name] = partitions
+        return partitions
 
 
 def _missing_partition(number: int) -> PartitionMetadata:
