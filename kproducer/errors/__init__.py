@@ -105,6 +105,16 @@ class KafkaError(Exception):
             clone.__cause__ = self.__cause__
         return clone
 
+    def detached(self) -> Self:
+        """A copy that refers to no frame, for what outlives the call that raised this error.
+
+        Causes of other classes are left out: the text of the error names them.
+        """
+        clone = self.copy()
+        cause = self.__cause__
+        clone.__cause__ = cause.detached() if isinstance(cause, KafkaError) else None
+        return clone
+
     def with_outcome(self, outcome: Outcome, cause: BaseException | None = None) -> Self:
         """Set ``outcome``, and the cause if one is given, and return this error."""
         self.outcome = outcome

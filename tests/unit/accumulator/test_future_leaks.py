@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from kproducer import KafkaProducer
 from kproducer.accumulator import future_record_metadata
 from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
-from kproducer.errors import KafkaError, Outcome
+from kproducer.errors import KafkaError, Outcome, SerializationError
 from kproducer.kernel import BatchWriter, RecordAppender
+from kproducer.testing import FakeKafka
 from kproducer.types import TopicPartition
 
 
@@ -114,6 +116,34 @@ def test_a_callback_that_raises_the_error_is_let_go(attach: str, monkeypatch: py
     alive = application()
     gc.collect()
     assert alive() is None
+
+
+def test_a_record_that_fails_its_transaction_does_not_keep_the_frames_of_the_call() -> None:
+    def serialize(value: bytes) -> bytes:
+        if value == b"wrong":
+            raise ValueError(value)
+        return value
+
+    def application(producer: KafkaProducer) -> weakref.ref[Precious]:
+        precious = Precious()
+        precious.future = producer.send("t", b"right")
+        with pytest.raises(SerializationError):
+            producer.send("t", b"wrong")
+        error = precious.future.exception(10)
+        assert isinstance(error.__cause__, SerializationError)
+        return weakref.ref(precious)
+
+    with (
+        FakeKafka() as kafka,
+        KafkaProducer(
+            kafka.bootstrap_servers, transactional_id="tx", linger_ms=60_000, value_serializer=serialize
+        ) as producer,
+    ):
+        producer.init_transactions()
+        producer.begin_transaction()
+        alive = application(producer)
+        gc.collect()
+        assert alive() is None
 
 
 def test_what_hangs_on_a_future_and_leads_back_to_it_is_found() -> None:
