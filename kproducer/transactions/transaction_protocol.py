@@ -393,8 +393,8 @@ class TransactionProtocol:
                 life.not_initialized(aborted)
             else:
                 # The coordinator has raised the epoch. It answers an abort under our epoch with the next one,
-                # so the producer can continue. Kafka's client treats this as fatal. It would have answered the
-                # repetition of a commit that it has carried out with success.
+                # so the producer can continue. Kafka's client treats this as fatal. If it had carried out an
+                # earlier request for the commit, it would have answered this one with success.
                 transaction.may_be_committed = False
                 life.fail_transaction(aborted)
         else:

@@ -28,6 +28,8 @@ _LOSSES = ("close_before", "close_after", "reset_after", "stall_before", "stall_
 _REFUSALS = (5, 9, 14, 15, 16, 19, 75)
 #: Those that do not.
 _DOUBTFUL = (3, 6, 7, 13, 20, 56)
+#: Retriable errors of coordinators.
+_COORDINATOR_CODES = (7, 14, 15, 16, 51)
 #: The producer has to number the batch again, which it may only if it was not written.
 _RENUMBERED = (45, 59)
 _WITHIN_CONNECTIONS = (
@@ -38,6 +40,8 @@ _INIT_PRODUCER_ID = 22
 #: What else an attempt takes, in seconds: another connection, and pauses.
 _ATTEMPT_S = 0.6
 _MOST_RETRIES = 2_147_483_647
+#: A request and its response take less than this many times the longest latency, also in parts and in queues.
+_ROUND_TRIPS = 20
 
 
 def cured_after_s(plan: Plan, settings: Mapping[str, Any]) -> float | None:
@@ -58,6 +62,7 @@ def has_stable_connections(plan: Plan, settings: Mapping[str, Any]) -> bool:
     """Whether nothing that goes wrong is a reason to end a connection. With ``acks=0``, each error is one."""
     return (
         _is_plain(plan)
+        and _answers_in_time(plan, settings)
         and settings.get("acks") != 0
         and all(fault.kind in _WITHIN_CONNECTIONS for fault in plan.faults)
     )
@@ -85,6 +90,11 @@ def _is_unusual(step: Step) -> bool:
     return isinstance(step, Cancelled)
 
 
+def _answers_in_time(plan: Plan, settings: Mapping[str, Any]) -> bool:
+    """Whether no request times out because the network is slow."""
+    return plan.latency_ms[1] * _ROUND_TRIPS < settings["request_timeout_ms"]
+
+
 def _needed_s(plan: Plan, settings: Mapping[str, Any]) -> float:
     attempt_s = settings["request_timeout_ms"] / 1000 + _ATTEMPT_S
     return sum(attempt_s + fault.seconds for fault in plan.faults)
@@ -102,6 +112,7 @@ def _is_curable(plan: Plan, settings: Mapping[str, Any]) -> bool:
     if is_renumbered and (
         "transactional_id" in settings
         or not settings.get("enable_idempotence", True)
+        or not _answers_in_time(plan, settings)
         or not all(isinstance(fault, OnRequest) and _rules_out_append(fault) for fault in plan.faults)
     ):
         return False
@@ -138,5 +149,5 @@ def _is_cured(fault: OnRequest | AtTime) -> bool:
     if fault.api_key == METADATA:
         return fault.code in (5, 9, 14, 15)
     if fault.api_key != PRODUCE:
-        return fault.kind == "refuse"
+        return fault.kind == "refuse" and fault.code in _COORDINATOR_CODES
     return fault.code in _DOUBTFUL or _rules_out_append(fault)

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import attrs
 
 PRODUCE, METADATA = 0, 3
+#: Of plans that a seed decides, at least.
+RECORDS = 40
 
 
 # -- what callers do -----------------------------------------------------------------------------------
@@ -217,6 +219,15 @@ class Plan:
     def __str__(self) -> str:
         """Python source, without the fields that have their defaults."""
         return _source(self)
+
+
+def record_count(plan: Plan) -> int:
+    """How many records its callers send."""
+
+    def count(step: Step) -> int:
+        return step.count if isinstance(step, Send) else sum(map(count, getattr(step, "steps", ())))
+
+    return sum(count(step) for caller in plan.callers for step in caller.steps)
 
 
 def sources(value: Any) -> list[tuple[str, str]]:

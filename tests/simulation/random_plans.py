@@ -12,6 +12,7 @@ from tests.simulation.codes import CODES, PRODUCE_AFTER_APPEND, PRODUCE_REFUSALS
 from tests.simulation.plan import (
     METADATA,
     PRODUCE,
+    RECORDS,
     Ask,
     AtTime,
     Caller,
@@ -28,7 +29,6 @@ from tests.simulation.plan import (
     Transaction,
 )
 
-_RECORDS = 40
 _METADATA_CODES = (3, 5, 9, 14, 15)
 #: Keys of the requests to coordinators, and their names in ``CODES``.
 _COORDINATOR = {
@@ -114,7 +114,7 @@ def _forgetful_plan(seed: int, rng: random.Random) -> Plan:
     faults = [OnRequest("refuse_and_forget", number, code=rng.choice(_REFUSALS_TO_RETRY))]
     if rng.random() < 0.5:
         faults.append(OnRequest("refuse", number + rng.choice([2, 3, 4, 5]), code=59))
-    callers = [Caller(tuple(Send(by="send", waits=False) for _ in range(_RECORDS))) for _ in range(2)]
+    callers = [Caller(tuple(Send(by="send", waits=False) for _ in range(RECORDS))) for _ in range(2)]
     settings = {"batch_size": rng.choice([0, 100]), "request_timeout_ms": 1000}
     return Plan(seed, tuple(callers), tuple(faults), settings, switch_rate=rng.choice([0.0, 0.02, 0.2]))
 
@@ -238,7 +238,7 @@ def _callers(rng: random.Random, topics: dict[str, int], *, needs_objects: bool)
         steps = _steps(
             rng,
             topics,
-            _RECORDS // count + 1,
+            RECORDS // count + 1,
             uses_asyncio=uses_asyncio,
             needs_objects=needs_objects,
             purges=purges,
@@ -270,7 +270,7 @@ def _transactional_callers(
     hands_over = not uses_asyncio and rng.random() < 0.25
     uses_blocks = not hands_over and rng.random() < 0.25
     steps: list[Step] = []
-    left = _RECORDS
+    left = RECORDS
     while left > 0:
         inner = _steps(
             rng,

@@ -211,8 +211,16 @@ def _in_one_caller(plan: Plan) -> Iterator[Plan]:
 
 
 def _fewer_settings(plan: Plan) -> Iterator[Plan]:
-    for names in _shorter(tuple(plan.settings)):
-        yield attrs.evolve(plan, settings={name: plan.settings[name] for name in names})
+    # Without an id there would be another finding: that transactions need one.
+    kept = ("transactional_id",) if any(map(_has_transaction, plan.callers)) else ()
+    for names in _shorter(tuple(name for name in plan.settings if name not in kept)):
+        yield attrs.evolve(plan, settings={name: plan.settings[name] for name in (*names, *kept)})
+
+
+def _has_transaction(caller: Caller) -> bool:
+    return any(
+        isinstance(each, planned.Transaction) for step in caller.steps for each in (step, *_inner(step))
+    )
 
 
 def _smaller_cluster(plan: Plan) -> Iterator[Plan]:

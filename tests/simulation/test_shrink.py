@@ -8,7 +8,17 @@ import pytest
 
 from kproducer import Outcome
 from tests.simulation.ledger import Ledger, Sent
-from tests.simulation.plan import AtTime, Caller, Flush, OnRequest, Plan, Send, Sleep, Transaction
+from tests.simulation.plan import (
+    AtTime,
+    Caller,
+    Flush,
+    OnRequest,
+    Plan,
+    Send,
+    Sleep,
+    Transaction,
+    record_count,
+)
 from tests.simulation.shrink import Shrunk, findings_of, kind_of, shrink
 
 _LARGE = Plan(
@@ -47,13 +57,9 @@ def _rejections_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ledger, "_told", told)
 
 
-def _count(plan: Plan) -> int:
-    return sum(step.count for caller in plan.callers for step in caller.steps if isinstance(step, Send))
-
-
 @pytest.mark.usefixtures("_rejections_are_wrong")
 def test_only_the_fault_and_a_record_are_left() -> None:
-    assert _count(_LARGE) == 40
+    assert record_count(_LARGE) == 40
     findings = findings_of(_LARGE)
     assert findings
 
@@ -140,3 +146,13 @@ def test_shrinking_ends() -> None:
 )
 def test_findings_of_a_kind_differ_in_numbers_and_names_only(finding: str, kind: str) -> None:
     assert kind_of(finding) == kind
+
+
+def test_transactions_keep_their_id() -> None:
+    callers = (Caller((Transaction((Send(), Send())),)),)
+    plan = Plan(1, callers, settings={"linger_ms": 5, "transactional_id": "tx"})
+
+    def run(plan: Plan) -> list[str]:
+        return ["wrong"] if any(isinstance(step, Transaction) for step in plan.callers[0].steps) else []
+
+    assert shrink(plan, ["wrong"], run=run).plan.settings == {"transactional_id": "tx"}
