@@ -57,6 +57,7 @@ class ProducerBatch:
         last_error: why it was put back the last time.
         knowledge: what its attempts that have ended say about it.
         producer_id, producer_epoch, base_sequence: see ``set_producer_state``; -1 before.
+        ordinal: how many batches of the partition got a sequence number before it; -1: it has none yet.
     """
 
     # What every batch begins with; for most batches some of these stay as they are. The first three are
@@ -75,6 +76,7 @@ class ProducerBatch:
     producer_id = -1
     producer_epoch = -1
     base_sequence = -1
+    ordinal = -1
 
     def __init__(
         self,

@@ -69,10 +69,12 @@ class SequencedBatch(Protocol):
         topic_partition: where it goes.
         record_count: how many sequence numbers it takes.
         producer_id, producer_epoch, base_sequence: what ``set_producer_state`` set last; -1 before.
+        ordinal: how many batches of its partition were numbered before it.
         in_flight: a request that carries it was sent, and its end is not processed yet.
         knowledge: what the ended attempts say about it.
     """
 
+    ordinal: int
     topic_partition: TopicPartition
     producer_id: int
     producer_epoch: int
@@ -107,6 +109,7 @@ class PartitionSequences:
 
     def __init__(self) -> None:
         self.pending: list[SequencedBatch] = []
+        self._next_ordinal = 0
         self.begin(NO_PRODUCER)
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
@@ -123,7 +126,16 @@ class PartitionSequences:
         sequence = self.next_sequence
         batch.set_producer_state(producer_id, epoch, sequence, is_transactional)
         self.next_sequence = (sequence + batch.record_count) % SEQUENCE_COUNT
+        batch.ordinal = self._next_ordinal
+        self._next_ordinal += 1
         self.pending.append(batch)
+
+    def numbered_since_first_pending(self) -> int:
+        """How many batches were numbered since the first pending one, with itself. There is a pending one.
+
+        Those behind it may have been acknowledged already, on the connection to another leader, for example.
+        """
+        return self._next_ordinal - self.pending[0].ordinal
 
     def renumber(self, producer: ProducerIdAndEpoch) -> list[SequencedBatch]:
         """Number from 0 for this producer id and epoch, pending batches first. None may be in flight.
@@ -180,6 +192,10 @@ class PartitionSequences:
             sequence = sequence_after(sequence, part.record_count)
         index = self.pending.index(batch)
         self.pending[index : index + 1] = parts
+        # Nothing behind a batch that was refused is acknowledged.
+        for ordinal, each in enumerate(self.pending[index:], batch.ordinal):
+            each.ordinal = ordinal
+        self._next_ordinal = self.pending[-1].ordinal + 1
 
     def forget(self, batch: SequencedBatch) -> None:
         """The outcome of the batch is known, or does not matter. A batch that is not pending is ignored."""

@@ -156,10 +156,10 @@ class SequenceTracker:
             return partition.is_first(batch) and not partition.awaits_restart(batch)
         if not self._has_producer or (self.gapped and topic_partition in self.gapped):
             return False
-        pending = len(partition.pending)
-        if not pending:
+        if not partition.pending:
             return True
-        if pending >= MOST_PENDING_BATCHES:
+        if partition.numbered_since_first_pending() >= MOST_PENDING_BATCHES:
+            # If the first one has to be sent again, its leader must not have forgotten it.
             return False
         # First by identity, which is the usual case.
         if partition.producer is not self.producer and self._is_stale(partition):

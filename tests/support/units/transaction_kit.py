@@ -59,6 +59,7 @@ class Batch:
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = NO_SEQUENCE
+    ordinal: int = -1
     is_transactional: bool = False
     in_flight: bool = False
     attempts: int = 0

@@ -183,6 +183,17 @@ def test_five_batches_of_a_partition_are_pending_at_most() -> None:
     assert may_drain(tracker, Batch(TP, 1, 9))
 
 
+def test_a_batch_that_may_be_sent_again_is_among_the_five_that_its_leader_remembers() -> None:
+    tracker, batches = tracker_with(MOST_PENDING_BATCHES)
+    for batch in batches[1:]:
+        acknowledged(tracker, batch)
+    assert not may_drain(tracker, Batch(TP, 1, 9))
+    assert came_back(tracker, batches[0], _E.NO_ANSWER) is Verdict.RETRY
+    assert not may_drain(tracker, Batch(TP, 1, 9))
+    acknowledged(tracker, batches[0])
+    assert may_drain(tracker, Batch(TP, 1, 9))
+
+
 def test_retries_go_in_order_and_one_at_a_time() -> None:
     tracker, batches = tracker_with(3)
     assert [may_drain(tracker, batch) for batch in batches] == [True, False, False]
