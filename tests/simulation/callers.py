@@ -314,7 +314,11 @@ class Application:
             another.begin_transaction()
             sent = ledger.add(_FENCING, "t", 0, ending, ledger.fenced_ns)
             sent.is_fencing = True
-            sent.future = another.send("t", sent.value)
+            try:
+                sent.future = another.send("t", sent.value)
+            except KafkaError as error:
+                sent.raised = error
+                raise
             self._until_it_ends("commit_transaction", None, another.commit_transaction)
             ending.told = "committed"
         except KafkaError:
