@@ -116,9 +116,13 @@ def _is_curable(plan: Plan, settings: Mapping[str, Any]) -> bool:
         or not all(isinstance(fault, OnRequest) and _rules_out_append(fault) for fault in plan.faults)
     ):
         return False
-    if "transactional_id" in settings and any(fault.kind == "recreate_topic" for fault in plan.faults):
-        # The new leader does not know the numbers, and in a transaction nothing is renumbered.
-        return False
+    if any(fault.kind == "recreate_topic" for fault in plan.faults):
+        # The new leader does not know the numbers, and in a transaction nothing is renumbered. If one of two
+        # batches that may have been written is sent again, it knows the number of that one, and refuses the
+        # other.
+        doubtful = [f for f in plan.faults if isinstance(f, OnRequest) and not _rules_out_append(f)]
+        if "transactional_id" in settings or len(doubtful) > 1:
+            return False
     return all(_is_cured(fault) for fault in plan.faults)
 
 

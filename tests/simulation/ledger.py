@@ -103,7 +103,9 @@ class TransactionEnding:
 
 
 def _was_refused(sent: Sent) -> bool:
-    return sent.raised is not None or isinstance(sent.error, _NOT_ACCEPTED)
+    # A bulk call of another caller than that of the transaction goes on until it is being ended.
+    refusals = _NOT_ACCEPTED if sent.is_own else (*_NOT_ACCEPTED, IllegalStateError)
+    return sent.raised is not None or isinstance(sent.error, refusals)
 
 
 class Ledger:
