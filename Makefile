@@ -87,9 +87,8 @@ TEST_JOBS  = -n $(JOBS) --dist worksteal
 test-native test-pure: export PYTHONDONTWRITEBYTECODE =
 # The pure kernel affects how records get into batches and how batches are completed. Everything else runs once,
 # with the native core; tests/unit/kernel, tests/unit/network and tests/codegen compare both implementations.
-PURE_SCENARIOS := callbacks chaos close_and_flush delivery delivery_timeout idempotence idempotence_chaos interrupted_calls \
-	memory_bound memory_limits ordering resource_limits send_arrow send_arrow_formats send_many send_many_and_send sender_retries \
-	sending_in_transactions sequence_numbers
+PURE_SCENARIOS := callbacks close_and_flush delivery idempotence interrupted_calls memory_bound memory_limits resource_limits \
+	send_arrow send_arrow_formats send_many send_many_and_send sender_retries sending_in_transactions
 PURE_TESTS := tests/unit/records tests/unit/accumulator tests/unit/bulk tests/unit/sending tests/unit/sender \
 	tests/unit/test_kafka_producer.py $(PURE_SCENARIOS:%=tests/scenarios/test_%.py) \
 	tests/simulation/test_random_plans.py tests/wire_compat/test_round_trips.py tests/spark/test_partition_writer.py \

@@ -60,6 +60,13 @@ def client(request: pytest.FixtureRequest) -> ModuleType:
 
 
 @pytest.fixture
+def cluster(mock_cluster: MockCluster) -> MockCluster:
+    """With the topic "t" of one partition."""
+    mock_cluster.create_topic("t", 1)
+    return mock_cluster
+
+
+@pytest.fixture
 def make(client: ModuleType, mock_cluster: MockCluster) -> Iterator[Callable[..., Any]]:
     """Makes producers of the client, and gives up what is left of them in the end."""
     made = []
@@ -116,8 +123,7 @@ def read(mock_cluster: MockCluster, topic: str, count: int) -> list[Any]:
 # -- messages and callbacks --------------------------------------------------------------------------------
 
 
-def test_a_delivered_message(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_delivered_message(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer, seen = make(), Callbacks()
     assert producer.produce("t", "value", "key", on_delivery=seen, headers={"a": b"b", "c": None}) is None
     assert len(producer) == 1
@@ -134,7 +140,7 @@ def test_a_delivered_message(mock_cluster: MockCluster, make: Callable[..., Any]
     assert 0 < message.latency() < PATIENCE_S
     assert message.timestamp()[0] in (1, 2)
     assert (message.leader_epoch(), len(message)) == (None, 5)
-    (found,) = read(mock_cluster, "t", 1)
+    (found,) = read(cluster, "t", 1)
     assert (found.key(), found.value(), found.headers()) == (b"key", b"value", [("a", b"b"), ("c", None)])
 
 
@@ -153,11 +159,10 @@ def test_integers_of_other_types(mock_cluster: MockCluster, make: Callable[..., 
             producer.produce("t", b"x", partition=partition, timestamp=timestamp)
 
 
-def test_callbacks_run_in_poll_and_flush_only(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_callbacks_run_in_poll_and_flush_only(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer, seen = make(linger_ms=0), Callbacks()
     producer.produce("t", b"1", callback=seen)
-    read(mock_cluster, "t", 1)
+    read(cluster, "t", 1)
     assert seen.seen == []
     assert producer.poll(PATIENCE_S) == 1
     producer.produce("t", b"2", on_delivery=seen)
@@ -168,21 +173,19 @@ def test_callbacks_run_in_poll_and_flush_only(mock_cluster: MockCluster, make: C
 
 
 def test_messages_without_callback_count_until_they_are_polled(
-    mock_cluster: MockCluster, make: Callable[..., Any]
+    cluster: MockCluster, make: Callable[..., Any]
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     producer = make(linger_ms=0)
     producer.produce("t", b"1")
-    read(mock_cluster, "t", 1)
+    read(cluster, "t", 1)
     assert len(producer) >= 1
     assert producer.poll(PATIENCE_S) == 1
     assert len(producer) == 0
 
 
 def test_a_default_callback_and_the_callback_of_a_message(
-    mock_cluster: MockCluster, make: Callable[..., Any]
+    cluster: MockCluster, make: Callable[..., Any]
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     by_default, of_message = Callbacks(), Callbacks()
     producer = make(on_delivery=by_default)
     producer.produce("t", b"1")
@@ -193,9 +196,8 @@ def test_a_default_callback_and_the_callback_of_a_message(
 
 
 def test_a_callback_that_raises_ends_the_flush_and_the_others_follow(
-    mock_cluster: MockCluster, make: Callable[..., Any]
+    cluster: MockCluster, make: Callable[..., Any]
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     producer, seen = make(), Callbacks()
 
     def fail(error: Any, message: Any) -> None:
@@ -209,8 +211,7 @@ def test_a_callback_that_raises_ends_the_flush_and_the_others_follow(
     assert [message.value() for _, message in seen.seen] == [b"2"]
 
 
-def test_a_callback_that_produces(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_callback_that_produces(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer, seen = make(), Callbacks()
 
     def again(error: Any, message: Any) -> None:
@@ -221,8 +222,7 @@ def test_a_callback_that_produces(mock_cluster: MockCluster, make: Callable[...,
     assert len(seen.seen) == 1
 
 
-def test_only_errors_are_reported(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_only_errors_are_reported(cluster: MockCluster, make: Callable[..., Any]) -> None:
     seen = Callbacks()
     producer = make(delivery_report_only_error=True)
     producer.produce("t", b"1", on_delivery=seen)
@@ -320,8 +320,7 @@ def test_what_produce_refuses(
     assert len(producer) == 0
 
 
-def test_a_full_queue_is_a_buffer_error(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_full_queue_is_a_buffer_error(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer, seen = make(queue_buffering_max_messages=3), Callbacks()
     for _ in range(3):
         producer.produce("t", b"", on_delivery=seen)
@@ -402,10 +401,7 @@ def test_a_partition_that_does_not_exist_in_a_topic_that_is_not_known_yet(
     assert [error.name() for error, _ in seen.seen] == ["_UNKNOWN_PARTITION"]
 
 
-def test_a_small_queue_is_enough_for_a_transaction(
-    mock_cluster: MockCluster, make: Callable[..., Any]
-) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_small_queue_is_enough_for_a_transaction(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer = make(transactional_id="tx", queue_buffering_max_kbytes=1024)
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
@@ -417,7 +413,7 @@ def test_a_small_queue_is_enough_for_a_transaction(
         except BufferError:
             producer.poll(0.1)
     producer.commit_transaction(PATIENCE_S)
-    assert len(read(mock_cluster, "t", 100)) == 100
+    assert len(read(cluster, "t", 100)) == 100
 
 
 def test_messages_that_wait_for_their_topic_fill_the_queue(
@@ -453,13 +449,12 @@ REFUSED: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 @pytest.mark.parametrize(("arguments", "keywords"), REFUSED)
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_transaction_goes_on_after_a_message_that_produce_refuses(
-    mock_cluster: MockCluster,
+    cluster: MockCluster,
     make: Callable[..., Any],
     arguments: tuple[Any, ...],
     keywords: dict[str, Any],
     is_known: bool,
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     producer = make(transactional_id="tx")
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
@@ -470,13 +465,10 @@ def test_a_transaction_goes_on_after_a_message_that_produce_refuses(
             producer.produce(*arguments, **keywords)
     producer.produce("t", b"2")
     producer.commit_transaction(PATIENCE_S)
-    assert b"2" in [each.value() for each in read(mock_cluster, "t", 1 + is_known)]
+    assert b"2" in [each.value() for each in read(cluster, "t", 1 + is_known)]
 
 
-def test_a_transaction_goes_on_after_a_full_queue(
-    mock_cluster: MockCluster, make: Callable[..., Any]
-) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_transaction_goes_on_after_a_full_queue(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer = make(transactional_id="tx", queue_buffering_max_kbytes=1024, linger_ms=3000)
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
@@ -488,7 +480,7 @@ def test_a_transaction_goes_on_after_a_full_queue(
             producer.produce("t", bytes(200_000))
             count += 1
     producer.commit_transaction(PATIENCE_S)
-    assert len(read(mock_cluster, "t", count)) == count
+    assert len(read(cluster, "t", count)) == count
 
 
 def test_a_topic_that_does_not_exist(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
@@ -499,11 +491,8 @@ def test_a_topic_that_does_not_exist(mock_cluster: MockCluster, make: Callable[.
     assert seen.seen[0][0].name() in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC")
 
 
-def test_an_error_of_the_broker(
-    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
-) -> None:
-    mock_cluster.create_topic("t", 1)
-    mock_cluster.push_errors(PRODUCE, 87)
+def test_an_error_of_the_broker(cluster: MockCluster, client: ModuleType, make: Callable[..., Any]) -> None:
+    cluster.push_errors(PRODUCE, 87)
     producer, seen = make(), Callbacks()
     producer.produce("t", b"", on_delivery=seen)
     producer.flush(PATIENCE_S)
@@ -516,10 +505,9 @@ def test_an_error_of_the_broker(
 
 
 @pytest.mark.parametrize("in_queue", [False, True])
-def test_purge(mock_cluster: MockCluster, make: Callable[..., Any], in_queue: bool) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_purge(cluster: MockCluster, make: Callable[..., Any], in_queue: bool) -> None:
     if not in_queue:
-        mock_cluster.set_rtt_ms(3000)
+        cluster.set_rtt_ms(3000)
     producer, seen = make(linger_ms=60_000 if in_queue else 0, message_timeout_ms=300_000), Callbacks()
     producer.produce("t", b"", on_delivery=seen)
     if not in_queue:
@@ -542,8 +530,7 @@ def test_connection_errors_reach_error_cb(client: ModuleType, make: Callable[...
     assert not any(each.fatal() for each in errors)
 
 
-def test_statistics_are_json(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_statistics_are_json(cluster: MockCluster, make: Callable[..., Any]) -> None:
     texts: list[str] = []
     producer = make(stats_cb=texts.append, statistics_interval_ms=200, client_id="named")
     producer.produce("t", b"")
@@ -595,8 +582,7 @@ def test_list_topics_of_a_cluster_that_is_down(client: ModuleType, make: Callabl
     assert not raised.value.args[0].retriable()
 
 
-def test_close(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_close(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer, seen = make(), Callbacks()
     producer.produce("t", b"", on_delivery=seen)
     assert producer.close() is True
@@ -613,11 +599,10 @@ def test_close(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
     assert len(producer) == 0
 
 
-def test_a_with_block_delivers(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_with_block_delivers(cluster: MockCluster, make: Callable[..., Any]) -> None:
     with make() as producer:
         producer.produce("t", b"inside")
-    assert [each.value() for each in read(mock_cluster, "t", 1)] == [b"inside"]
+    assert [each.value() for each in read(cluster, "t", 1)] == [b"inside"]
 
 
 def test_produce_batch(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
@@ -684,9 +669,8 @@ def test_wrong_arguments_of_a_batch(
 
 
 def test_messages_of_a_batch_that_do_not_fit_are_marked_and_the_others_queued(
-    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
+    cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     producer, seen = make(queue_buffering_max_messages=2), Callbacks()
     producer.produce("t", b"")
     producer.flush(PATIENCE_S)
@@ -707,9 +691,8 @@ def test_messages_of_a_batch_that_do_not_fit_are_marked_and_the_others_queued(
 
 
 def test_a_batch_is_read_without_the_methods_of_its_dictionaries(
-    mock_cluster: MockCluster, make: Callable[..., Any]
+    cluster: MockCluster, make: Callable[..., Any]
 ) -> None:
-    mock_cluster.create_topic("t", 1)
 
     class Unreadable(dict):  # type: ignore[type-arg]
         def get(self, *arguments: Any) -> Any:
@@ -722,7 +705,7 @@ def test_a_batch_is_read_without_the_methods_of_its_dictionaries(
     assert producer.produce_batch("t", messages) == 2
     assert dict.get(messages[2], "_error") is not None
     assert producer.flush(PATIENCE_S) == 0
-    assert [each.value() for each in read(mock_cluster, "t", 2)] == [b"1", b"2"]
+    assert [each.value() for each in read(cluster, "t", 2)] == [b"1", b"2"]
 
 
 class FalseCallbacks(Callbacks):
@@ -731,9 +714,8 @@ class FalseCallbacks(Callbacks):
 
 
 def test_callback_wins_over_on_delivery_even_if_its_truth_value_is_false(
-    mock_cluster: MockCluster, make: Callable[..., Any]
+    cluster: MockCluster, make: Callable[..., Any]
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     producer, wins, loses = make(), FalseCallbacks(), Callbacks()
     producer.produce("t", b"1", callback=wins, on_delivery=loses)
     producer.produce_batch("t", [{"value": b"2"}], callback=wins, on_delivery=loses)
@@ -758,10 +740,9 @@ def test_a_batch_has_the_partitions_headers_and_timestamps_of_its_messages(mock_
     producer.close()
 
 
-def test_a_batch_of_a_producer_that_is_closed_meanwhile_is_marked(mock_cluster: MockCluster) -> None:
+def test_a_batch_of_a_producer_that_is_closed_meanwhile_is_marked(cluster: MockCluster) -> None:
     """A caller that got an exception would not know which messages are delivered."""
-    mock_cluster.create_topic("t", 1)
-    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    producer = adapter.Producer({"bootstrap.servers": cluster.bootstrap_servers})
     producer.produce("t", b"")
     producer.flush(PATIENCE_S)
     send, seen = producer._send, Callbacks()
@@ -798,26 +779,24 @@ def test_text_that_has_no_utf_8_is_refused(
 
 
 def test_produce_batch_of_a_serializing_producer_does_not_serialize(
-    mock_cluster: MockCluster, client: ModuleType
+    cluster: MockCluster, client: ModuleType
 ) -> None:
-    mock_cluster.create_topic("t", 1)
 
     def serialize(value: Any, context: Any) -> bytes:
         return b"serialized"
 
-    settings = {"bootstrap.servers": mock_cluster.bootstrap_servers, "value.serializer": serialize}
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "value.serializer": serialize}
     producer = client.SerializingProducer(settings)
     assert producer.produce_batch("t", [{"value": b"v", "key": b"k"}]) == 1
     assert producer.flush(PATIENCE_S) == 0
-    (found,) = read(mock_cluster, "t", 1)
+    (found,) = read(cluster, "t", 1)
     assert (found.key(), found.value()) == (b"k", b"v")
     producer.close()
 
 
 def test_transactional_calls_in_the_wrong_state(
-    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
+    cluster: MockCluster, client: ModuleType, make: Callable[..., Any]
 ) -> None:
-    mock_cluster.create_topic("t", 1)
 
     def code(call: Callable[[], Any]) -> int:
         with pytest.raises(client.KafkaException) as raised:
@@ -857,8 +836,7 @@ def test_settings_that_are_wrong(client: ModuleType, make: Callable[..., Any]) -
             client.Producer(*([] if wrong_config is None else [wrong_config]))
 
 
-def test_a_serializing_producer(mock_cluster: MockCluster, client: ModuleType) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_serializing_producer(cluster: MockCluster, client: ModuleType) -> None:
     contexts = []
 
     def serialize(value: Any, context: Any) -> bytes:
@@ -867,14 +845,14 @@ def test_a_serializing_producer(mock_cluster: MockCluster, client: ModuleType) -
 
     producer = client.SerializingProducer(
         {
-            "bootstrap.servers": mock_cluster.bootstrap_servers,
+            "bootstrap.servers": cluster.bootstrap_servers,
             "key.serializer": serialize,
             "value.serializer": serialize,
         }
     )
     producer.produce("t", key=1, value={"a": 2})
     assert producer.flush(PATIENCE_S) == 0
-    (found,) = read(mock_cluster, "t", 1)
+    (found,) = read(cluster, "t", 1)
     assert (found.key(), found.value()) == (b"1", b'{"a": 2}')
     assert contexts == [("t", "key"), ("t", "value")]
     with pytest.raises(client.KafkaException) as raised:
@@ -1020,13 +998,12 @@ def test_producers_with_the_same_logger_share_the_log_until_the_last_is_closed()
     assert forwarders() == 0
 
 
-def test_the_exception_of_a_block_wins_over_that_of_its_close(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_the_exception_of_a_block_wins_over_that_of_its_close(cluster: MockCluster) -> None:
 
     def fail(error: Any, message: Any) -> None:
         raise LookupError("callback")
 
-    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    producer = adapter.Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
     def use() -> None:
         with producer:
@@ -1038,10 +1015,9 @@ def test_the_exception_of_a_block_wins_over_that_of_its_close(mock_cluster: Mock
     producer.close()
 
 
-def test_a_flush_ends_when_another_thread_serves_the_last_message(mock_cluster: MockCluster) -> None:
+def test_a_flush_ends_when_another_thread_serves_the_last_message(cluster: MockCluster) -> None:
     """It must neither end before the callback has, nor wait for something that does not come any more."""
-    mock_cluster.create_topic("t", 1)
-    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    producer = adapter.Producer({"bootstrap.servers": cluster.bootstrap_servers})
     in_callback, may_end = threading.Event(), threading.Event()
     inside: list[int] = []
 
@@ -1067,9 +1043,8 @@ def test_a_flush_ends_when_another_thread_serves_the_last_message(mock_cluster: 
     producer.close()
 
 
-def test_calls_that_wait_are_refused_in_the_middle_of_a_send(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t", 1)
-    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+def test_calls_that_wait_are_refused_in_the_middle_of_a_send(cluster: MockCluster) -> None:
+    producer = adapter.Producer({"bootstrap.servers": cluster.bootstrap_servers})
     producer.produce("t", b"")
     producer.flush(PATIENCE_S)
     accumulator = producer._lifecycle.running_engine().accumulator
@@ -1085,13 +1060,12 @@ def test_calls_that_wait_are_refused_in_the_middle_of_a_send(mock_cluster: MockC
 
 @pytest.mark.parametrize("in_child", [False, True])
 def test_messages_that_wait_for_their_topic_are_delivered_at_exit(
-    mock_cluster: MockCluster, in_child: bool
+    cluster: MockCluster, in_child: bool
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     program = AT_EXIT_OF_A_CHILD if in_child else AT_EXIT
-    result = run(program, mock_cluster.bootstrap_servers)
+    result = run(program, cluster.bootstrap_servers)
     assert result.returncode == 0, result.stderr
-    assert [each.value() for each in read(mock_cluster, "t", 1)] == [b"x"]
+    assert [each.value() for each in read(cluster, "t", 1)] == [b"x"]
 
 
 def test_messages_that_are_lost_at_exit_are_logged() -> None:
@@ -1156,23 +1130,21 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_forked_child_has_an_empty_queue_and_its_own_connections(
-    mock_cluster: MockCluster,
+    cluster: MockCluster,
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     result = subprocess.run(
-        [sys.executable, "-c", FORKS, mock_cluster.bootstrap_servers],
+        [sys.executable, "-c", FORKS, cluster.bootstrap_servers],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert {each.value() for each in read(mock_cluster, "t", 2)} == {b"parent", b"child"}
+    assert {each.value() for each in read(cluster, "t", 2)} == {b"parent", b"child"}
 
 
-def test_a_signal_handler_that_interrupts_produce_is_refused(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t", 1)
-    producer = adapter.Producer({"bootstrap.servers": mock_cluster.bootstrap_servers})
+def test_a_signal_handler_that_interrupts_produce_is_refused(cluster: MockCluster) -> None:
+    producer = adapter.Producer({"bootstrap.servers": cluster.bootstrap_servers})
     with producer._reports._lock, pytest.raises(adapter.KafkaException) as raised:
         producer.flush()
     assert raised.value.args[0].code() == adapter.KafkaError._STATE

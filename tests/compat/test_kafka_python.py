@@ -62,6 +62,13 @@ def errors(client: ModuleType) -> ModuleType:
 
 
 @pytest.fixture
+def cluster(mock_cluster: MockCluster) -> MockCluster:
+    """With the topic "t" of one partition."""
+    mock_cluster.create_topic("t", 1)
+    return mock_cluster
+
+
+@pytest.fixture
 def make(client: ModuleType, mock_cluster: MockCluster) -> Iterator[Callable[..., Any]]:
     made = []
 
@@ -150,9 +157,8 @@ def test_the_metadata_of_a_record(
     assert (future.value, future.exception) == (metadata, None)
 
 
-def test_callbacks_of_a_future(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
-    mock_cluster.push_errors(PRODUCE, 87)
+def test_callbacks_of_a_future(cluster: MockCluster, make: Callable[..., Any]) -> None:
+    cluster.push_errors(PRODUCE, 87)
     producer = make(enable_idempotence=False)
     calls: list[Any] = []
     called = threading.Semaphore(0)
@@ -176,11 +182,8 @@ def test_callbacks_of_a_future(mock_cluster: MockCluster, make: Callable[..., An
     assert other.value.offset == sent.value.offset
 
 
-def test_errors_of_the_broker(
-    mock_cluster: MockCluster, make: Callable[..., Any], errors: ModuleType
-) -> None:
-    mock_cluster.create_topic("t", 1)
-    mock_cluster.push_errors(PRODUCE, 87)
+def test_errors_of_the_broker(cluster: MockCluster, make: Callable[..., Any], errors: ModuleType) -> None:
+    cluster.push_errors(PRODUCE, 87)
     future = make().send("t", b"1")
     with pytest.raises(errors.InvalidRecordError) as raised:
         future.get(PATIENCE_S)
@@ -221,21 +224,19 @@ def test_a_topic_that_does_not_become_known(
     ],
 )
 def test_what_send_refuses(
-    mock_cluster: MockCluster,
+    cluster: MockCluster,
     make: Callable[..., Any],
     errors: ModuleType,
     arguments: Any,
     keywords: Any,
     expected: Any,
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     kind = getattr(errors, expected) if isinstance(expected, str) else expected
     with pytest.raises(kind):
         make().send(*arguments, **keywords)
 
 
-def test_serializers(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_serializers(cluster: MockCluster, make: Callable[..., Any]) -> None:
     closed: list[bool] = []
 
     class Upper(peer.serializer.Serializer):  # type: ignore[misc,name-defined]
@@ -249,7 +250,7 @@ def test_serializers(mock_cluster: MockCluster, make: Callable[..., Any]) -> Non
     producer = make(key_serializer=str.encode, value_serializer=Upper())
     producer.send("t", "value", key="key")
     producer.close()
-    (message,) = read(mock_cluster, "t", 1)
+    (message,) = read(cluster, "t", 1)
     assert (message.key(), message.value()) == (b"key", b"VALUE")
     assert closed == [True]
 
@@ -272,19 +273,17 @@ def test_serializers_get_none_as_well(mock_cluster: MockCluster, make: Callable[
     assert found == {(b'"k"', b"null"), (b"null", b"5"), (b"null", b"6")}
 
 
-def test_a_serializer_may_return_none(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_serializer_may_return_none(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer = make(value_serializer=lambda value: None)
     assert producer.send("t", "x", b"k").get(PATIENCE_S).serialized_value_size == -1
-    (message,) = read(mock_cluster, "t", 1)
+    (message,) = read(cluster, "t", 1)
     assert (message.key(), message.value()) == (b"k", None)
 
 
 @pytest.mark.parametrize("given", [None, [("given", b"1")]])
 def test_a_serializer_may_add_headers(
-    mock_cluster: MockCluster, make: Callable[..., Any], given: list[tuple[str, bytes]] | None
+    cluster: MockCluster, make: Callable[..., Any], given: list[tuple[str, bytes]] | None
 ) -> None:
-    mock_cluster.create_topic("t", 1)
 
     class WithSchemaId(peer.serializer.Serializer):  # type: ignore[misc,name-defined]
         def serialize(self, topic: str, headers: Any, data: Any) -> Any:
@@ -296,14 +295,13 @@ def test_a_serializer_may_add_headers(
     headers = None if given is None else list(given)
     metadata = make(value_serializer=WithSchemaId()).send("t", b"v", headers=headers).get(PATIENCE_S)
     assert metadata.serialized_header_size == sum(len(name) + len(value) for name, value in expected)
-    (message,) = read(mock_cluster, "t", 1)
+    (message,) = read(cluster, "t", 1)
     assert message.headers() == expected
 
 
 @pytest.mark.parametrize("serializer", [StringSerializer(), StringSerializer])
-def test_serializers_of_kproducer_do_not_get_none(mock_cluster: MockCluster, serializer: Any) -> None:
-    mock_cluster.create_topic("t", 1)
-    servers = mock_cluster.bootstrap_servers
+def test_serializers_of_kproducer_do_not_get_none(cluster: MockCluster, serializer: Any) -> None:
+    servers = cluster.bootstrap_servers
     with adapter.KafkaProducer(bootstrap_servers=servers, value_serializer=serializer) as producer:
         assert producer.send("t", None, b"k").get(PATIENCE_S).serialized_value_size == -1
         with pytest.raises(TypeError, match="takes str, not int"):
@@ -352,8 +350,7 @@ def test_the_contents_of_config(
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 @pytest.mark.parametrize("codec", [None, "gzip", "lz4", "zstd"])
-def test_acks_and_codecs(mock_cluster: MockCluster, make: Callable[..., Any], acks: Any, codec: Any) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_acks_and_codecs(cluster: MockCluster, make: Callable[..., Any], acks: Any, codec: Any) -> None:
     producer = make(acks=acks, compression_type=codec)
     futures = [producer.send("t", b"%d" % number * 100) for number in range(20)]
     producer.flush(PATIENCE_S)
@@ -361,7 +358,7 @@ def test_acks_and_codecs(mock_cluster: MockCluster, make: Callable[..., Any], ac
     is_ours = isinstance(producer, adapter.KafkaProducer)
     # With acks=0, kafka-python's requests are lost if the broker answers: it ends the connection.
     if acks != 0 or is_ours:
-        assert len(read(mock_cluster, "t", 20)) == 20
+        assert len(read(cluster, "t", 20)) == 20
     if acks == 0 and is_ours:
         assert futures[0].value.offset == -1  # as documented; kafka-python returns 0
 
@@ -458,10 +455,7 @@ def test_a_constructor_that_is_interrupted_leaves_no_thread(monkeypatch: pytest.
     assert set(threading.enumerate()) <= before
 
 
-def test_flush_after_close_has_nothing_to_wait_for(
-    mock_cluster: MockCluster, make: Callable[..., Any]
-) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_flush_after_close_has_nothing_to_wait_for(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer = make()
     sent = producer.send("t", b"")
     producer.close(PATIENCE_S)
@@ -514,13 +508,10 @@ def test_partitioners_that_are_refused() -> None:
             adapter.KafkaProducer(bootstrap_servers="a:1", partitioner=partitioner, **VERSION)
 
 
-def test_flush_and_close_time_out(
-    mock_cluster: MockCluster, make: Callable[..., Any], errors: ModuleType
-) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_flush_and_close_time_out(cluster: MockCluster, make: Callable[..., Any], errors: ModuleType) -> None:
     producer = make()
     producer.send("t", b"").get(PATIENCE_S)
-    mock_cluster.set_rtt_ms(4000)
+    cluster.set_rtt_ms(4000)
     producer.send("t", b"")
     with pytest.raises(errors.KafkaTimeoutError):
         producer.flush(0.1)
@@ -528,8 +519,7 @@ def test_flush_and_close_time_out(
         producer.close(-1)
 
 
-def test_a_closed_producer(mock_cluster: MockCluster, make: Callable[..., Any], errors: ModuleType) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_closed_producer(cluster: MockCluster, make: Callable[..., Any], errors: ModuleType) -> None:
     producer = make()
     future = producer.send("t", b"")
     producer.close()
@@ -576,16 +566,14 @@ os._exit(0)
 
 
 def test_idempotence_ends_where_settings_contradict_it(
-    mock_cluster: MockCluster, make: Callable[..., Any]
+    cluster: MockCluster, make: Callable[..., Any]
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     assert make(acks=1).send("t", b"").get(PATIENCE_S).offset == 0
 
 
 def test_transactions(
-    mock_cluster: MockCluster, client: ModuleType, make: Callable[..., Any], errors: ModuleType
+    cluster: MockCluster, client: ModuleType, make: Callable[..., Any], errors: ModuleType
 ) -> None:
-    mock_cluster.create_topic("t", 1)
     with pytest.raises(errors.IllegalStateError):
         make().init_transactions()
     producer = make(transactional_id="tx")
@@ -605,13 +593,12 @@ def test_transactions(
 # -- the adapter alone -------------------------------------------------------------------------------------
 
 
-def test_a_future_can_be_awaited(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("t", 1)
+def test_a_future_can_be_awaited(cluster: MockCluster) -> None:
 
     async def send() -> Any:
         return await producer.send("t", b"")
 
-    with adapter.KafkaProducer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
+    with adapter.KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         assert asyncio.run(send()).offset == 0
 
 

@@ -50,11 +50,6 @@ def accumulator(producer: KafkaProducer) -> Any:
     return _engine(producer).accumulator
 
 
-def is_waiting_for_retry(producer: KafkaProducer) -> bool:
-    """Whether a batch was put back after an attempt that failed."""
-    return any(batch.attempts and not batch.in_flight for batch in list(accumulator(producer)._incomplete))
-
-
 def purge_of_engine(producer: KafkaProducer) -> int:
     """``purge`` as of a thread that found the producer open just before another one closed it."""
     count: int = _engine(producer).purge(True, True)

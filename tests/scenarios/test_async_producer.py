@@ -160,18 +160,6 @@ def test_ten_thousand_concurrent_sends_are_delivered_in_order(stage: Stage, run:
     assert values(cluster) == [b"%d" % number for number in range(10_000)]
 
 
-def test_ten_thousand_tasks(stage: Stage, run: Runner) -> None:
-    cluster = stage.cluster()
-
-    async def main() -> None:
-        async with producer_of(cluster) as producer:
-            tasks = [asyncio.create_task(producer.send("t", b"%d" % number)) for number in range(10_000)]
-            assert {type(await task) for task in tasks} == {RecordMetadata}
-
-    run(main)
-    assert values(cluster) == [b"%d" % number for number in range(10_000)]
-
-
 def test_submit_returns_before_the_delivery(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
@@ -324,43 +312,6 @@ def test_a_serializer_that_fails_holds_nobody_up(stage: Stage, cluster: FakeClus
 # -- waiting for memory ------------------------------------------------------------------------------------
 
 
-def test_records_that_wait_for_memory_are_accepted_in_order(
-    stage: Stage, cluster: FakeCluster, run: Runner
-) -> None:
-    gate = cluster.gate()
-    cluster.control(PRODUCE, faults.hold_before(gate))
-
-    async def main() -> None:
-        async with producer_of(cluster, **ONE_BATCH) as producer:
-            await producer.partitions_for("t")
-            # Small ones would fit if they overtook the large ones.
-            sends = [
-                producer.send("t", b"%3d" % number + (LARGE if number % 3 else b"")) for number in range(200)
-            ]
-            gate.open()
-            await asyncio.gather(*sends)
-        check_memory(producer)
-
-    run(main)
-    assert [value[:3] for value in values(cluster) if value] == [b"%3d" % number for number in range(200)]
-
-
-def test_a_later_record_does_not_overtake_one_that_was_granted_memory(
-    stage: Stage, cluster: FakeCluster, run: Runner
-) -> None:
-    async def main() -> None:
-        async with producer_of(cluster, **ONE_BATCH) as producer:
-            sends = []
-            for number in range(300):
-                sends.append(producer.send("t", b"%3d" % number + LARGE[: number * 30]))
-                if not number % 7:
-                    await asyncio.sleep(0)
-            await asyncio.gather(*sends)
-
-    run(main)
-    assert [value[:3] for value in values(cluster) if value] == [b"%3d" % number for number in range(300)]
-
-
 def test_without_memory_a_record_fails_after_max_block(
     stage: Stage, cluster: FakeCluster, run: Runner
 ) -> None:
@@ -481,25 +432,6 @@ def test_threads_and_loops_wait_for_memory_in_one_queue(
 # -- waiting for metadata ----------------------------------------------------------------------------------
 
 
-def test_an_unknown_topic_holds_back_its_own_records_only(stage: Stage, run: Runner) -> None:
-    cluster = stage.cluster(topics={"t": 1})
-
-    async def main() -> None:
-        async with producer_of(cluster) as producer:
-            late = [producer.send("late", b"%d" % number) for number in range(20)]
-            beyond = producer.send("t", b"beyond", partition=1)
-            await producer.send("t", b"one")
-            assert not any(send.done() for send in late)
-            cluster.create_topic("late", 1)
-            await asyncio.gather(*late)
-            assert not beyond.done()
-            beyond.cancel()
-            await asyncio.gather(beyond, return_exceptions=True)
-
-    run(main)
-    assert values(cluster, "late") == [b"%d" % number for number in range(20)]
-
-
 def test_a_topic_that_does_not_appear_is_a_timeout(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
     async def main() -> None:
         async with producer_of(cluster, max_block_ms=100) as producer:
@@ -518,50 +450,7 @@ def test_a_topic_that_does_not_appear_is_a_timeout(stage: Stage, cluster: FakeCl
     run(main)
 
 
-def test_a_cancelled_wait_for_metadata_is_not_sent(stage: Stage, run: Runner) -> None:
-    cluster = stage.cluster(topics={})
-
-    async def main() -> None:
-        async with producer_of(cluster) as producer:
-            sends = [producer.send("t", b"%d" % number) for number in range(4)]
-            await asyncio.sleep(0.01)
-            sends[0].cancel()
-            sends[2].cancel()
-            cluster.create_topic("t", 1)
-            results = await asyncio.gather(*sends, return_exceptions=True)
-            assert [type(each) for each in results] == [asyncio.CancelledError, RecordMetadata] * 2
-            report = CancelledSend.of(results[0])  # type: ignore[arg-type]
-            assert report is not None
-            assert report.outcome is Outcome.NOT_SENT
-
-    run(main)
-    assert values(cluster) == [b"1", b"3"]
-
-
 # -- flush and close ---------------------------------------------------------------------------------------
-
-
-def test_flush_waits_for_what_waits_for_memory_too(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
-    async def main() -> None:
-        async with producer_of(cluster, **{**ONE_BATCH, "linger_ms": 600_000}) as producer:
-            sends = [producer.send("t", LARGE) for _ in range(5)]
-            await producer.flush()
-            assert all(send.done() for send in sends)
-            assert len(values(cluster)) == 5
-            await asyncio.gather(*sends)
-
-    run(main)
-
-
-def test_after_a_flush_the_results_are_there(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
-    async def main() -> None:
-        async with producer_of(cluster) as producer:
-            for _ in range(30):
-                sends = [producer.send("t", b"x") for _ in range(300)]
-                await producer.flush()
-                assert all(send.done() for send in sends)
-
-    run(main)
 
 
 def test_flush_that_is_not_done_in_time(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
@@ -617,16 +506,6 @@ def test_a_flush_that_is_given_up_says_nothing_of_records(
     run(main)
 
 
-def test_after_aclose_every_future_is_done(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
-    async def main() -> None:
-        producer = producer_of(cluster)
-        sends = [producer.send("t", b"%d" % number) for number in range(3000)]
-        await producer.aclose()
-        assert all(send.done() for send in sends)
-
-    run(main)
-
-
 def test_aclose_delivers_what_waits(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
     async def main() -> None:
         producer = producer_of(cluster, **ONE_BATCH)
@@ -664,23 +543,6 @@ def test_aclose_refuses_what_still_waits_at_its_timeout(
             assert error.outcome is Outcome.NOT_SENT
         assert isinstance(await outcome_of(first), ProducerClosedError)
         check_memory(producer)
-
-    run(main)
-    gate.open()
-
-
-def test_aclose_gives_up_in_time_when_no_broker_answers(
-    stage: Stage, cluster: FakeCluster, run: Runner
-) -> None:
-    gate = cluster.gate()
-    cluster.control(PRODUCE, faults.hold_before(gate))
-
-    async def main() -> None:
-        producer = producer_of(cluster)
-        send = producer.send("t", b"x")
-        with pytest.raises(CloseTimeoutError):
-            await producer.aclose(0.05)
-        assert isinstance(await outcome_of(send), ProducerClosedError)
 
     run(main)
     gate.open()
@@ -911,30 +773,6 @@ def test_one_producer_in_two_loops_one_after_another(stage: Stage, cluster: Fake
     run(producer.aclose)
 
 
-def test_several_loops_at_once(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
-    producer = producer_of(cluster, buffer_memory=65_536, batch_size=16_384, linger_ms=0)
-    shared: list[Any] = []
-
-    async def main() -> None:
-        sends = [producer.send("t", LARGE) for _ in range(50)]
-        shared.append(await producer.submit("t", b"shared"))
-        await asyncio.gather(*sends)
-
-    threads = [threading.Thread(target=run, args=(main,)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-
-    async def check() -> None:
-        assert len({(await each).offset for each in shared}) == 4
-        await producer.aclose()
-        check_memory(producer)
-
-    run(check)
-    assert len(values(cluster)) == 4 * 51
-
-
 def test_a_thread_may_alternate_between_two_loops(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
     gate = cluster.gate()
     producer = producer_of(cluster, linger_ms=0)
@@ -1009,61 +847,7 @@ def test_records_that_wait_in_another_loop_do_not_slow_submit_down(
     assert len(slow) < 10
 
 
-# -- cancellation at each await ----------------------------------------------------------------------------
-
-
-def test_cancellation_at_each_step_of_the_loop_loses_nothing(
-    stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = Runner(asyncio.new_event_loop, monkeypatch)
-    steps_taken = []
-
-    async def program(producer: AsyncKafkaProducer, name: bytes, sends: list[Any]) -> None:
-        sends.append(producer.send("t", name + b"1" + LARGE))
-        sends.append(producer.send("t", name + b"2" + LARGE))
-        await producer.submit("t", name + b"3" + LARGE)
-        await sends[0]
-        await producer.flush()
-        await producer.send_many("t", [name + b"4"])
-        async with producer:
-            await producer.send("t", name + b"5")
-
-    async def main(cancel_after: int) -> bool:
-        producer = producer_of(cluster, **ONE_BATCH)
-        sends: list[Any] = []
-        task = asyncio.create_task(program(producer, b"%03d" % cancel_after, sends))
-        for _ in range(cancel_after):
-            await asyncio.sleep(0)
-            if task.done():
-                break
-        task.cancel()
-        result = await outcome_of(task)
-        assert result is None or isinstance(result, asyncio.CancelledError), repr(result)
-        # Every record has an outcome, and closing ends, no matter what was cancelled.
-        outcomes = await asyncio.gather(*sends, return_exceptions=True)
-        await producer.aclose()
-        check_memory(producer)
-        for send, outcome in zip(sends, outcomes, strict=True):
-            is_written = any(
-                value is not None
-                and value.startswith(b"%03d" % cancel_after + b"%d" % (sends.index(send) + 1))
-                for value in values(cluster)
-            )
-            if isinstance(outcome, RecordMetadata):
-                assert is_written
-            else:
-                report = CancelledSend.of(outcome)
-                if report is not None and report.outcome is Outcome.NOT_SENT:
-                    assert not is_written
-        steps_taken.append(cancel_after)
-        return result is None
-
-    # Threads and the broker take their time, so the same step is not always the same await.
-    for cancel_after in [*range(40), *range(40, 400, 20)]:
-        if run(lambda cancel_after=cancel_after: main(cancel_after)):  # type: ignore[misc]
-            break
-    run.check()
-    assert len(steps_taken) > 5
+# -- cancellation when a record was just accepted ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("after_another", [False, True])
@@ -1186,27 +970,6 @@ def test_transactions_commit_and_abort(one: FakeCluster, run: Runner) -> None:
 
     run(main)
     assert [each.value for each in one.committed_records("t", 0)] == [b"kept", b"kept too"]
-
-
-def test_a_record_that_waits_belongs_to_its_transaction_or_to_none(one: FakeCluster, run: Runner) -> None:
-    async def main() -> None:
-        async with producer_of(one, transactional_id="it", **ONE_BATCH) as producer:
-            await producer.init_transactions()
-            async with producer.transaction():
-                sends = [producer.send("t", b"kept" + LARGE, partition=0) for _ in range(5)]
-            await asyncio.gather(*sends)
-            producer.begin_transaction()
-            dropped = [producer.send("t", b"dropped" + LARGE, partition=0) for _ in range(5)]
-            await producer.abort_transaction()
-            async with producer.transaction():
-                await producer.send("t", b"last", partition=0)
-            results = await asyncio.gather(*dropped, return_exceptions=True)
-            assert not any(result.outcome is None for result in results if isinstance(result, KafkaError))
-
-    run(main)
-    assert [each.value[:4] for each in one.committed_records("t", 0) if each.value] == [b"kept"] * 5 + [
-        b"last"
-    ]
 
 
 def test_a_cancelled_wait_prevents_the_commit(one: FakeCluster, run: Runner) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-import re
 import threading
 from typing import Any
 
@@ -78,41 +77,6 @@ def test_callbacks_run_in_send_order_on_one_thread(stage: Stage, cluster: FakeCl
     assert threading.get_ident() not in {thread for _, thread in seen}
 
 
-def test_a_callback_may_send_again(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster)
-    second: list[Any] = []
-    arrived = threading.Event()
-
-    def again(metadata: object, error: object) -> None:
-        second.append(producer.send())
-        arrived.set()
-
-    producer.send(on_delivery=again).metadata()
-    assert arrived.wait(PATIENCE_S)
-    assert second[0].metadata().offset == 1
-
-
-def test_waiting_for_the_io_thread_in_a_callback_is_refused(stage: Stage, cluster: FakeCluster) -> None:
-    """flush() and result() on the I/O thread raise an error: they would wait for the thread they run on."""
-    producer = stage.producer(cluster)
-    caught: list[BaseException] = []
-    ran = threading.Event()
-
-    def stuck(metadata: object, error: object) -> None:
-        try:
-            producer.send()
-            producer.kafka.flush(0.2)
-        except BaseException as problem:
-            caught.append(problem)
-        finally:
-            ran.set()
-
-    producer.send(on_delivery=stuck)
-    assert ran.wait(PATIENCE_S)
-    assert len(caught) == 1
-    assert isinstance(caught[0], KafkaError)
-
-
 def test_a_slow_callback_delays_later_records_but_does_not_fail_them(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 2})
     producer = stage.producer(cluster, request_timeout_ms=400, delivery_timeout_ms=5000)
@@ -131,24 +95,6 @@ def test_a_failed_record_has_its_partition_and_sentinel_values(stage: Stage, clu
     failed.error()
     metadata = failed.callbacks[0][0]
     assert (metadata.topic, metadata.partition, metadata.offset) == ("t", 0, -1)
-
-
-def test_a_record_refused_locally_still_reaches_its_callback_or_raises(
-    stage: Stage, cluster: FakeCluster
-) -> None:
-    producer = stage.producer(cluster, max_request_size=1000)
-    outcomes: list[Any] = []
-    try:
-        future = producer.kafka.send(
-            "t", b"x" * 5000, partition=0, on_delivery=lambda m, e: outcomes.append((m, e))
-        )
-    except KafkaError:
-        assert outcomes == []
-    else:
-        assert isinstance(future.exception(PATIENCE_S), KafkaError)
-        ((metadata, error),) = outcomes
-        assert (metadata.topic, metadata.partition, metadata.offset) == ("t", 0, -1)
-        assert error is future.exception(0)
 
 
 class _Recorder:
@@ -172,20 +118,6 @@ class _Recorder:
 
     def close(self) -> None:
         self._note("close")
-
-
-@pytest.mark.parametrize("hook", ["on_send", "on_acknowledgement", "close"])
-def test_a_raising_interceptor_is_logged_and_the_chain_continues(
-    stage: Stage, cluster: FakeCluster, hook: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    bad, good = _Recorder(hook), _Recorder()
-    producer = stage.producer(cluster, interceptors=(bad, good))
-    with caplog.at_level(logging.WARNING, "kproducer"):
-        assert producer.send().metadata().offset == 0
-        producer.close(PATIENCE_S)
-    assert good.seen == ["on_send", "on_acknowledgement", "close"]
-    assert bad.seen == ["on_send", "on_acknowledgement", "close"]
-    assert f"interceptor {hook}" in caplog.text
 
 
 def test_interceptors_are_called_for_failures_too(stage: Stage, cluster: FakeCluster) -> None:
@@ -246,46 +178,6 @@ def test_changes_after_send_do_not_change_the_record(stage: Stage, cluster: Fake
     assert second.value == b"view"
 
 
-@pytest.mark.parametrize("which", ["key_serializer", "value_serializer"])
-def test_a_failing_serializer_raises_to_the_caller_and_leaks_no_memory(
-    stage: Stage, cluster: FakeCluster, which: str
-) -> None:
-    def picky(value: Any) -> Any:
-        if value == b"bad":
-            raise ValueError("not serializable")
-        return value
-
-    producer = stage.producer(cluster, **{which: picky})
-    with pytest.raises(SerializationError, match="not serializable"):
-        producer.send(value=b"bad", key=b"bad")
-    assert producer.send().metadata().offset == 0
-
-
-@pytest.mark.parametrize("answer", [-2, 99, "zero", RuntimeError("no idea")])
-def test_an_invalid_partition_from_a_partitioner_fails_only_that_send(
-    stage: Stage, cluster: FakeCluster, answer: Any
-) -> None:
-    nonsense = [True]
-
-    def partitioner(*args: Any, **options: Any) -> int:
-        if nonsense.pop():
-            nonsense.append(False)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer  # type: ignore[no-any-return]
-        nonsense.append(False)
-        return 0
-
-    producer = stage.producer(cluster, partitioner=partitioner, max_block_ms=500).learn("t")
-    error: BaseException | None
-    try:
-        error = producer.kafka.send("t", b"first").exception(PATIENCE_S)
-    except (KafkaError, RuntimeError, TypeError, ValueError) as raised:
-        error = raised
-    assert error is not None
-    assert producer.send().metadata().offset == 0
-
-
 class _Number:
     """A whole number of another type than ``int``, as those of numpy are."""
 
@@ -296,13 +188,6 @@ class _Number:
 def test_a_partitioner_may_return_any_type_of_whole_number(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, partitioner=lambda *args: _Number())
     assert producer.send().metadata().partition == 0
-
-
-@pytest.mark.parametrize("answer", [True, 0.0, None, "0"])
-def test_what_a_partitioner_returns_is_checked(stage: Stage, cluster: FakeCluster, answer: Any) -> None:
-    producer = stage.producer(cluster, partitioner=lambda *args: answer)
-    with pytest.raises(InvalidArgumentError, match=re.escape(f"the partitioner chose {answer!r}")):
-        producer.kafka.send("t", b"v")
 
 
 @pytest.mark.parametrize("bad", [{"topic": 5}, {"partition": "0"}, {"timestamp_ms": 0.5}])
@@ -323,30 +208,6 @@ def test_an_interceptor_hears_of_arguments_of_the_wrong_type(
     assert error is raised.value
     for name, value in bad.items():
         assert getattr(metadata, name) == value
-
-
-@pytest.mark.parametrize("bad", ["topic", "value", "key", "headers", "partition", "timestamp"])
-def test_arguments_of_the_wrong_type_fail_at_the_call(stage: Stage, cluster: FakeCluster, bad: str) -> None:
-    arguments: dict[str, dict[str, Any]] = {
-        "topic": {"topic": 5},
-        "value": {"value": object()},
-        "key": {"key": 5.5},
-        "headers": {"headers": [("a", 7)]},
-        "partition": {"partition": -3},
-        "timestamp": {"timestamp_ms": -5},
-    }
-    producer = stage.producer(cluster)
-    call: dict[str, Any] = {"topic": "t", "value": b"v", **arguments[bad]}
-    with pytest.raises((KafkaError, TypeError, ValueError)):
-        producer.kafka.send(**call)
-    assert producer.send().metadata().offset == 0
-
-
-def test_a_ten_megabyte_header_is_refused_at_the_call(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster)
-    error = producer.failing_send(headers=[("h", b"x" * 10_000_000)])
-    assert producer.was_not_sent(error)
-    assert producer.send().metadata().offset == 0
 
 
 def test_unicode_header_names_and_long_topic_names_are_delivered(stage: Stage) -> None:
@@ -397,16 +258,6 @@ def test_a_result_that_times_out_is_available_later(stage: Stage, cluster: FakeC
     assert early == [sent.future]
 
 
-def test_futures_of_a_split_batch_resolve_like_others(stage: Stage, cluster: FakeCluster) -> None:
-    cluster.topics["t"].options.max_message_bytes = 1000
-    producer = stage.producer(cluster, linger_ms=50, batch_size=8000, max_in_flight_requests_per_connection=1)
-    sent = [producer.send(value=b"%03d" % index + b"x" * 300) for index in range(12)]
-    futures = [s.future for s in sent]
-    done, _ = concurrent.futures.wait(futures, PATIENCE_S)
-    assert len(done) == 12
-    assert [f.result().offset for f in futures] == list(range(12))
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -426,11 +277,3 @@ def test_a_constructor_that_fails_leaves_nothing_open(stage: Stage, broken: dict
     settings: dict[str, Any] = {"bootstrap_servers": ["127.0.0.1:9"], **broken}
     with pytest.raises((KafkaError, ValueError, TypeError)):
         KafkaProducer(**settings)
-
-
-def test_a_constructor_that_fails_closes_the_interceptors_it_was_given(stage: Stage) -> None:
-    """Threads start only after the settings are validated, so none is left running."""
-    recorder = _Recorder()
-    with pytest.raises(KafkaError):
-        KafkaProducer(bootstrap_servers=["127.0.0.1:9"], interceptors=(recorder,), linger_ms=-1)
-    assert "on_send" not in recorder.seen

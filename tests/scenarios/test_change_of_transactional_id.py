@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproducer import FencedError, IllegalStateError, InvalidArgumentError, PreparedTransaction
-from kproducer.testing.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import WatchedProducer
@@ -73,27 +73,6 @@ def test_records_need_a_transaction_again_after_the_change(stage: Stage, two: Fa
     assert len(two.requests(PRODUCE)) < 300
 
 
-def test_a_coordinator_that_moved_between_two_tasks_is_found(stage: Stage, two: FakeCluster) -> None:
-    worker = transactional(stage, two)
-    for coordinator in (1, 2, 1):
-        with two.log.changed:
-            two.coordination.moved[1, "task"] = coordinator
-        hand_over(worker, "task", b"%d" % coordinator)
-        worker.kafka.commit_transaction()
-    assert committed(two) == [b"1", b"2", b"1"]
-
-
-@pytest.mark.parametrize("api_key", [FIND, INIT])
-def test_a_lost_response_to_the_first_requests_of_an_id(stage: Stage, two: FakeCluster, api_key: int) -> None:
-    worker = transactional(stage, two)
-    hand_over(worker, "a", b"a")
-    two.control(api_key, faults.close_after())
-    handed = hand_over(worker, "b", b"b")
-    transactional(stage, two, "b").kafka.commit_prepared(handed)
-    transactional(stage, two, "a").kafka.init_transactions()
-    assert committed(two) == [b"b"]
-
-
 def test_a_replaced_worker_is_fenced_only_under_that_id(stage: Stage, two: FakeCluster) -> None:
     older, newer = transactional(stage, two), transactional(stage, two)
     late = hand_over(older, "task-0", b"late")
@@ -108,23 +87,7 @@ def test_a_replaced_worker_is_fenced_only_under_that_id(stage: Stage, two: FakeC
     older.kafka.commit_transaction()
 
 
-def test_a_change_during_a_transaction_is_refused_and_has_no_effect(stage: Stage, two: FakeCluster) -> None:
-    worker = transactional(stage, two)
-    worker.kafka.init_transactions()
-    with worker.kafka.transaction():
-        worker.send(value=b"kept", partition=0)
-        with pytest.raises(IllegalStateError, match="commit or abort"):
-            worker.kafka.change_transactional_id("other")
-    assert worker.kafka.config.transactional_id == "tx"
-    assert committed(two) == [b"kept"]
-
-
 @pytest.mark.parametrize("wrong", ["", None, 7])
 def test_a_transactional_id_must_be_a_string(stage: Stage, two: FakeCluster, wrong: object) -> None:
     with pytest.raises(InvalidArgumentError, match="transactional_id"):
         transactional(stage, two).kafka.change_transactional_id(wrong)  # type: ignore[arg-type]
-
-
-def test_a_producer_without_transactions_refuses(stage: Stage, two: FakeCluster) -> None:
-    with pytest.raises(IllegalStateError, match="transactional_id"):
-        stage.producer(two).kafka.change_transactional_id("any")

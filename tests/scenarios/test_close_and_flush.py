@@ -31,14 +31,6 @@ def _quiet_close(producer: WatchedProducer, timeout: float) -> None:
         producer.close(timeout)
 
 
-def test_close_delivers_what_was_accepted(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
-    sent = producer.send_many(50)
-    producer.close(PATIENCE_S)
-    assert all(s.future.done() for s in sent)
-    assert len(cluster.records("t")) == 50
-
-
 def test_close_is_idempotent_and_the_second_call_returns_at_once(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster)
     producer.send().metadata()
@@ -83,25 +75,6 @@ def test_close_with_a_dead_cluster_is_bounded_and_fails_every_future(
         assert one.error().outcome in (Outcome.NOT_SENT, Outcome.UNKNOWN)
 
 
-def test_close_with_a_silent_broker_leaves_unknown_outcomes(stage: Stage, cluster: FakeCluster) -> None:
-    cluster.control(PRODUCE, faults.stall_after(), times=None)
-    producer = stage.producer(cluster)
-    sent = producer.send()
-    cluster.wait_for_requests(PRODUCE, 1)
-    _quiet_close(producer, 0.1)
-    assert sent.error().outcome is Outcome.UNKNOWN
-
-
-def test_close_0_fails_unsent_batches_with_not_sent(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
-    producer.kafka.partitions_for("t")
-    sent = producer.send_many(5)
-    _quiet_close(producer, 0)
-    for one in sent:
-        assert one.error().outcome is Outcome.NOT_SENT
-    assert cluster.records("t") == []
-
-
 def test_close_reports_the_number_of_lost_records(
     stage: Stage, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -115,19 +88,6 @@ def test_close_reports_the_number_of_lost_records(
     except CloseTimeoutError as error:
         text = str(error)
     assert "7" in text + caplog.text
-
-
-def test_close_ends_when_the_last_record_has_expired(stage: Stage, cluster: FakeCluster) -> None:
-    """No broker has a request to answer by then, and the next metadata update is minutes away."""
-    cluster.control(PRODUCE, faults.refuse_produce(NOT_ENOUGH_REPLICAS), times=None)
-    producer = stage.producer(cluster, delivery_timeout_ms=500, request_timeout_ms=300)
-    sent = producer.send()
-    closer = threading.Thread(target=producer.close, daemon=True)
-    closer.start()
-    closer.join(PATIENCE_S)
-    assert not closer.is_alive()
-    # UNKNOWN if the last attempt is on its way when the time is over.
-    assert sent.error().outcome in (Outcome.REJECTED, Outcome.UNKNOWN)
 
 
 def test_close_releases_callers_that_wait_for_metadata(stage: Stage, cluster: FakeCluster) -> None:
@@ -164,55 +124,6 @@ def test_close_releases_callers_that_wait_for_memory(stage: Stage, cluster: Fake
     assert [type(error) for error in errors] == [ProducerClosedError] * 3
 
 
-def test_close_from_a_callback_does_not_wait_for_its_own_thread(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster)
-    closed = threading.Event()
-
-    def close_now(metadata: object, error: object) -> None:
-        _quiet_close(producer, 3600)
-        closed.set()
-
-    producer.send(on_delivery=close_now)
-    assert closed.wait(PATIENCE_S)
-    with pytest.raises(ProducerClosedError):
-        producer.send()
-
-
-def test_close_while_threads_send_loses_no_record(stage: Stage) -> None:
-    """Each send is either refused or has exactly one outcome; the check after the test counts them."""
-    cluster = stage.cluster(topics={"t": 3})
-    # With more memory, the compiled kernel would accept a hundred thousand records before the first 200
-    # arrive.
-    producer = stage.producer(cluster, linger_ms=1, ordered=False, buffer_memory=131072)
-    producer.send().metadata()
-    running = threading.Barrier(5)
-
-    def keep_sending() -> None:
-        running.wait()
-        while True:
-            try:
-                producer.send()
-            except ProducerClosedError:
-                return
-
-    callers = [threading.Thread(target=keep_sending) for _ in range(4)]
-    for caller in callers:
-        caller.start()
-    running.wait()
-    cluster.wait_for(lambda: sum(len(cluster.records("t", p)) for p in range(3)) > 200, what="traffic")
-    _quiet_close(producer, 0)
-    for caller in callers:
-        caller.join(PATIENCE_S)
-        assert not caller.is_alive()
-
-
-def test_flush_sends_lingering_batches(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
-    sent = producer.send_many(3)
-    producer.kafka.flush(PATIENCE_S)
-    assert all(s.future.done() for s in sent)
-
-
 def test_flush_without_records_returns(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster)
     producer.kafka.flush(PATIENCE_S)
@@ -236,14 +147,6 @@ def test_flush_that_times_out_restores_linger(stage: Stage, cluster: FakeCluster
     assert second.metadata().offset == 1
 
 
-def test_flush_with_failures_returns_because_they_are_resolved(stage: Stage, cluster: FakeCluster) -> None:
-    cluster.control(PRODUCE, faults.refuse_produce(29))
-    producer = stage.producer(cluster)
-    failed = producer.send()
-    producer.kafka.flush(PATIENCE_S)
-    assert failed.future.done()
-
-
 def test_flush_does_not_wait_for_later_sends(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, linger_ms=1)
     stop = threading.Event()
@@ -263,34 +166,6 @@ def test_flush_does_not_wait_for_later_sends(stage: Stage, cluster: FakeCluster)
     finally:
         stop.set()
         feeder.join(PATIENCE_S)
-
-
-def test_several_threads_may_flush_at_once(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
-    sent = producer.send_many(10)
-    flushers = [threading.Thread(target=producer.kafka.flush, args=(PATIENCE_S,)) for _ in range(4)]
-    for flusher in flushers:
-        flusher.start()
-    for flusher in flushers:
-        flusher.join(PATIENCE_S)
-    assert all(s.future.done() for s in sent)
-
-
-def test_flush_waits_for_retries(stage: Stage, cluster: FakeCluster) -> None:
-    cluster.control(PRODUCE, faults.refuse_produce(19), times=3)
-    producer = stage.producer(cluster)
-    sent = producer.send()
-    producer.kafka.flush(PATIENCE_S)
-    assert sent.future.done()
-    assert sent.metadata().offset == 0
-
-
-def test_close_waits_for_retries_until_its_timeout(stage: Stage, cluster: FakeCluster) -> None:
-    cluster.control(PRODUCE, faults.refuse_produce(19), times=3)
-    producer = stage.producer(cluster)
-    sent = producer.send()
-    producer.close(PATIENCE_S)
-    assert sent.metadata().offset == 0
 
 
 def test_close_0_returns_soon_even_with_a_long_backoff(stage: Stage, cluster: FakeCluster) -> None:

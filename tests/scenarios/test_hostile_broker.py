@@ -15,7 +15,6 @@ from kproducer.testing.fakebroker import (
     Bytes,
     Close,
     FakeCluster,
-    Hold,
     Reply,
     RequestContext,
     Stall,
@@ -88,47 +87,6 @@ def _truncated(cut: int, context: RequestContext) -> Action:
 
 
 @pytest.mark.parametrize("api_key", EVERY_API)
-def test_a_wrong_correlation_id_ends_the_connection_and_the_request_is_retried(
-    stage: Stage, cluster: FakeCluster, api_key: int
-) -> None:
-    cluster.control(api_key, faults.wrong_correlation_id())
-    producer = stage.producer(cluster)
-    sent = producer.send()
-    assert sent.metadata().offset in (0, 1)
-    assert cluster.accepted_count() >= 2
-
-
-def test_a_response_is_never_matched_to_another_request(stage: Stage) -> None:
-    """Two requests in flight, responses swapped: neither may get the other's offset."""
-    cluster = stage.cluster(topics={"t": 2})
-    cluster.topics["t"].partitions[1].next_offset = 500
-    gate = cluster.gate()
-    cluster.control(PRODUCE, faults.silence())  # the next response on this connection is for a later request
-    cluster.control(PRODUCE, faults.hold_after(gate))
-    producer = stage.producer(cluster, ordered=False)
-    first = producer.send(partition=0)
-    cluster.wait_for_requests(PRODUCE, 1)
-    second = producer.send(partition=1)
-    gate.wait_until_reached()
-    gate.open()
-    assert first.metadata().offset == 0
-    assert second.metadata().offset in (500, 501)
-
-
-def test_an_unsolicited_response_ends_the_connection(stage: Stage, cluster: FakeCluster) -> None:
-    def twice(context: RequestContext) -> Action:
-        answer = context.answer()
-        return steps(answer, answer)
-
-    cluster.control(PRODUCE, twice)
-    producer = stage.producer(cluster)
-    assert producer.send().metadata().offset == 0
-    used = cluster.requests(PRODUCE)[0].connection_id
-    cluster.wait_for(lambda: used not in cluster.open_connections(), what="the drop")
-    assert producer.send().metadata().offset == 1
-
-
-@pytest.mark.parametrize("api_key", EVERY_API)
 def test_the_body_of_another_api_is_refused_or_harmless(
     stage: Stage, cluster: FakeCluster, api_key: int
 ) -> None:
@@ -157,41 +115,6 @@ def test_lengths_of_gigabytes_are_refused_without_allocating(
     cluster.control(api_key, promise)
     producer = stage.producer(cluster)
     assert producer.send().metadata().offset == 0
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_responses_in_tiny_pieces_are_reassembled(stage: Stage, cluster: FakeCluster, size: int) -> None:
-    cluster.control(None, faults.fragmented(size), times=None)
-    producer = stage.producer(cluster)
-    sent = producer.send_many(20)
-    assert [s.metadata().offset for s in sent] == list(range(20))
-
-
-def test_several_responses_in_one_packet_are_separated(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 4})
-    gate = cluster.gate()
-    cluster.control(PRODUCE, faults.hold_before(gate))
-    producer = stage.producer(cluster)
-    sent = []
-    for partition in range(4):
-        sent.append(producer.send(partition=partition))
-        cluster.wait_for_requests(PRODUCE, partition + 1)
-    gate.open()
-    assert [s.metadata().offset for s in sent] == [0, 0, 0, 0]
-
-
-def test_a_partial_response_does_not_extend_the_request_timeout(stage: Stage, cluster: FakeCluster) -> None:
-    """The first bytes of the response arrive, the rest never does."""
-    never = cluster.gate()
-
-    def trickle(context: RequestContext) -> Action:
-        start = struct.pack(">ii", 60, context.logged.correlation_id)
-        return steps(Bytes(start[:5]), Hold(never, Close()))
-
-    cluster.control(PRODUCE, trickle)
-    producer = stage.producer(cluster, request_timeout_ms=300)
-    assert producer.send().metadata().offset == 0
-    assert cluster.accepted_count() >= 2
 
 
 @pytest.mark.parametrize("seed", range(6))

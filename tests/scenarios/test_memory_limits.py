@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 
 import pytest
 
 from kproducer import BufferExhaustedError, MetadataTimeoutError
-from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
-from kproducer.testing.fakebroker.actions import Action
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
@@ -37,20 +35,6 @@ def test_a_send_without_memory_fails_after_max_block(stage: Stage, cluster: Fake
     assert producer.send().metadata().offset == 1
 
 
-def test_a_blocked_send_continues_as_soon_as_memory_is_free(stage: Stage, cluster: FakeCluster) -> None:
-    gate = cluster.gate()
-    cluster.control(PRODUCE, faults.hold_before(gate))
-    producer = stage.producer(cluster, max_block_ms=600_000, **ONE_BATCH)
-    producer.send()
-    gate.wait_until_reached()
-    offsets: list[int] = []
-    caller = threading.Thread(target=lambda: offsets.append(producer.send().metadata().offset))
-    caller.start()
-    gate.open()
-    caller.join(PATIENCE_S)
-    assert offsets == [1]
-
-
 def test_waiting_callers_are_served_in_order(stage: Stage, cluster: FakeCluster) -> None:
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
@@ -72,72 +56,6 @@ def test_waiting_callers_are_served_in_order(stage: Stage, cluster: FakeCluster)
     producer.kafka.flush(PATIENCE_S)
     values = [r.value[:8] for r in cluster.records("t")[1:] if r.value]
     assert values == [b"waiter-%d" % index for index in range(4)]
-
-
-def test_a_small_buffer_carries_a_large_stream(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 4})
-    producer = stage.producer(cluster, buffer_memory=65_536, batch_size=8192, linger_ms=1)
-    rng = random.Random(3)
-    for index in range(600):
-        producer.send(value=rng.randbytes(rng.choice([10, 100, 3000, 20_000])), partition=index % 4)
-    producer.kafka.flush(PATIENCE_S)
-    assert all(s.future.done() for s in producer.sent)
-
-
-def test_all_memory_is_returned_after_every_kind_of_failure(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 3})
-    cluster.topics["t"].options.max_message_bytes = 6000
-    rng = random.Random(8)
-
-    def sometimes(context: RequestContext) -> Action | None:
-        chance = rng.random()
-        if chance < 0.1:
-            return faults.refuse_produce(rng.choice([7, 10, 29, 87]))(context)
-        if chance < 0.2:
-            return faults.close_after()(context)
-        return None
-
-    cluster.control(PRODUCE, sometimes, times=None)
-    producer = stage.producer(
-        cluster, ordered=False, buffer_memory=65_536, batch_size=8192, linger_ms=2, retry_backoff_ms=2
-    )
-    for index in range(300):
-        producer.send(value=rng.randbytes(rng.choice([10, 500, 7000])), partition=index % 3)
-    producer.kafka.flush(PATIENCE_S)
-    deadline = time.monotonic() + PATIENCE_S
-    while internals.buffer_memory(producer.kafka) != (65_536, 65_536):
-        assert time.monotonic() < deadline, internals.buffer_memory(producer.kafka)
-        time.sleep(0.001)  # memory is returned shortly after the last future resolves
-
-
-def test_eight_threads_share_a_buffer_that_is_too_small(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 2})
-    producer = stage.producer(cluster, buffer_memory=32_768, batch_size=4096, linger_ms=1)
-
-    def work(seed: int) -> None:
-        rng = random.Random(seed)
-        for _ in range(40):
-            producer.send(value=rng.randbytes(rng.randrange(1, 6000)))
-
-    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(PATIENCE_S)
-    producer.kafka.flush(PATIENCE_S)
-    assert sum(len(cluster.records("t", p)) for p in (0, 1)) == 320
-
-
-@pytest.mark.parametrize("codec", ["gzip", "lz4"])
-def test_memory_is_returned_with_compression_too(stage: Stage, cluster: FakeCluster, codec: str) -> None:
-    producer = stage.producer(
-        cluster, compression_type=codec, buffer_memory=65_536, batch_size=4096, linger_ms=1
-    )
-    rng = random.Random(1)
-    for index in range(200):
-        producer.send(value=rng.randbytes(500) if index % 2 else b"z" * 5000)
-    producer.kafka.flush(PATIENCE_S)
-    assert all(s.future.done() for s in producer.sent)
 
 
 @pytest.mark.parametrize("recovery", ["none", "rebootstrap"])

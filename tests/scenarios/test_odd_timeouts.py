@@ -86,3 +86,12 @@ def test_huge_partition_numbers_are_refused(stage: Stage, cluster: FakeCluster, 
     assert list(result.partitions()) == [0, -1]
     assert result.wait(PATIENCE_S)
     assert result.failed_count == 1
+
+
+def test_a_huge_delivery_timeout_expires_nothing(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(
+        cluster, delivery_timeout_ms=2**31 - 1, request_timeout_ms=30_000, linger_ms=2**31 - 30_002
+    )
+    sent = producer.send()
+    producer.kafka.flush(PATIENCE_S)
+    assert sent.metadata().offset == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 
 import pytest
@@ -17,12 +16,10 @@ from kproducer import (
     PurgedError,
     RecordMetadata,
 )
-from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
-from kproducer.testing.fakebroker.actions import Action
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
-from tests.support.waiting import wait_until
 
 PRODUCE = 0
 HOURS_MS = 3_600_000
@@ -81,22 +78,6 @@ def test_each_argument_leaves_the_other_records_alone(stage: Stage, cluster: Fak
     assert producer.send().metadata().offset == 1
 
 
-def test_a_batch_that_waits_for_its_retry_may_have_been_written(stage: Stage, cluster: FakeCluster) -> None:
-    cluster.control(PRODUCE, faults.close_after())
-    producer = stage.producer(
-        cluster,
-        enable_idempotence=True,
-        retry_backoff_ms=HOURS_MS,
-        retry_backoff_max_ms=HOURS_MS,
-        delivery_timeout_ms=2 * HOURS_MS,
-    ).learn("t")
-    sent = producer.send()
-    wait_until(lambda: internals.is_waiting_for_retry(producer.kafka))
-    assert producer.kafka.purge(in_flight=False) == 1
-    assert sent.error().outcome is Outcome.UNKNOWN
-    assert producer.send().metadata().offset == 1
-
-
 def test_a_transaction_can_only_be_aborted_afterwards(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster, transactional_id="tx", **WAITS)
     kafka = producer.kafka
@@ -149,25 +130,3 @@ def test_a_purge_ends_when_the_producer_is_closed_meanwhile(stage: Stage, cluste
     purging.join(PATIENCE_S)
     closing.join(PATIENCE_S)
     assert not purging.is_alive()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_purges_among_lost_connections_keep_every_promise(stage: Stage, seed: int) -> None:
-    rng = random.Random(seed)
-    cluster = stage.cluster(2, topics={"t": 3})
-
-    def fault(context: RequestContext) -> Action | None:
-        handler = rng.choice([None, None, None, faults.close_before(), faults.close_after()])
-        return None if handler is None else handler(context)
-
-    cluster.control(PRODUCE, fault, times=None)
-    producer = stage.producer(cluster, enable_idempotence=True, ordered=False, batch_size=200).learn("t")
-    for _ in range(60):
-        producer.send_many(rng.randrange(1, 12))
-        if rng.random() < 0.3:
-            producer.kafka.purge(rng.random() < 0.7, rng.random() < 0.7)
-    result = producer.kafka.flush(PATIENCE_S)
-    assert result.delivered >= 0
-    # Nothing was written twice, not even a record whose outcome is unknown.
-    values = [record.value for partition in range(3) for record in cluster.records("t", partition)]
-    assert len(values) == len(set(values))

@@ -109,40 +109,6 @@ def test_ten_clusters_and_producers_in_one_process(stage: Stage) -> None:
         assert len(cluster.records("t")) == 10
 
 
-def test_large_records_over_small_socket_buffers(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster, send_buffer_bytes=4096, receive_buffer_bytes=4096, linger_ms=2)
-    sent = [producer.send(value=bytes([index]) * 900_000) for index in range(5)]
-    assert [s.metadata().offset for s in sent] == list(range(5))
-
-
-def test_a_rolling_restart_fails_no_send(stage: Stage) -> None:
-    cluster = stage.cluster(3, topics={"t": 3})
-    producer = stage.producer(cluster, ordered=False)
-    stop = threading.Event()
-
-    def feed() -> None:
-        while not stop.is_set():
-            producer.send().metadata()
-
-    feeder = threading.Thread(target=feed)
-    producer.send().metadata()
-    feeder.start()
-    try:
-        for broker_id in (1, 2, 3):
-            heir = broker_id % 3 + 1
-            for partition in range(3):
-                if cluster.topics["t"].partitions[partition].leader_id == broker_id:
-                    cluster.move_leader("t", partition, heir)
-            cluster.kill(broker_id)
-            seen = len(cluster.requests(PRODUCE))
-            cluster.wait_for_requests(PRODUCE, seen + 20)
-            cluster.restart(broker_id)
-    finally:
-        stop.set()
-        feeder.join(PATIENCE_S)
-    assert all(s.future.exception(PATIENCE_S) is None for s in producer.sent)
-
-
 def test_metrics_count_what_happened(stage: Stage, cluster: FakeCluster) -> None:
     cluster.control(PRODUCE, faults.refuse_produce(19))
     producer = stage.producer(cluster)

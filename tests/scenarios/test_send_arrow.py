@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -236,34 +235,6 @@ def test_ignored_keys_do_not_choose_partitions(stage: Stage) -> None:
     assert stored(cluster, result, 59).key == b"59"
 
 
-def test_threads_do_not_mix_up_each_others_rows(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 3})
-    kafka = stage.producer(cluster, batch_size=5000, linger_ms=1).kafka
-    results: dict[int, Any] = {}
-    rows = 6000
-
-    def run(number: int) -> None:
-        sent = [b"%d-%d" % (number, n) for n in range(rows)]
-        if number < 3:
-            table = pa.table({"value": sent, "key": sent})
-            results[number] = kafka.send_arrow("t", table, key="key" if number % 2 else None, value="value")
-        else:
-            results[number] = [kafka.send("t", value, key=value) for value in sent]
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    kafka.flush(PATIENCE_S)
-    log = {(p, r.offset): r.value for p in range(3) for r in cluster.records("t", p)}
-    assert len(log) == 4 * rows
-    for number, result in results.items():
-        for n, future in enumerate(result):
-            metadata = future.result(PATIENCE_S)
-            assert log[metadata.partition, metadata.offset] == b"%d-%d" % (number, n)
-
-
 # -- rows that fail ----------------------------------------------------------------------------------------
 
 
@@ -321,16 +292,6 @@ def test_one_partition_for_all_that_some_topic_does_not_have(stage: Stage, parti
     assert (row, type(error)) == (1, MetadataTimeoutError)
     assert f"partition {partition}" in str(error)
     assert len(result.failures()) == (1 if partition < 4 else 2)
-
-
-def test_a_batch_that_is_split_keeps_its_rows(stage: Stage, cluster: FakeCluster) -> None:
-    cluster.topics["t"].options.max_message_bytes = 3000
-    kafka = stage.producer(cluster, linger_ms=20, max_in_flight_requests_per_connection=1).kafka
-    sent = [b"%04d" % n + b"x" * 500 for n in range(100)]
-    result = kafka.send_arrow("t", pa.table({"value": sent}))
-    assert result.failures(PATIENCE_S) == []
-    for n in range(100):
-        assert stored(cluster, result, n).value == sent[n]
 
 
 # -- invalid calls -----------------------------------------------------------------------------------------
@@ -481,15 +442,6 @@ def test_a_timeout_waiting_for_memory_ends_the_call(stage: Stage, cluster: FakeC
     later = partial(caught).failures(PATIENCE_S)
     assert {type(error) for _, error in later} == {BufferExhaustedError}
     assert len(values(cluster)) == taken + len(partial(caught)) - len(later)
-
-
-def test_more_rows_than_the_buffer_holds_wait_as_in_send(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 3})
-    kafka = stage.producer(cluster, buffer_memory=65_536, batch_size=4096, linger_ms=1).kafka
-    sent = [b"%05d" % n + b"x" * 95 for n in range(10_000)]
-    result = kafka.send_arrow("t", pa.table({"value": sent, "key": sent}), key="key")
-    assert result.failures(PATIENCE_S) == []
-    assert sum(len(cluster.records("t", p)) for p in range(3)) == 10_000
 
 
 def test_a_producer_that_is_closed_meanwhile_ends_the_call(stage: Stage, cluster: FakeCluster) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from kproducer import (
     BufferExhaustedError,
-    DeliveryTimeoutError,
     InvalidArgumentError,
     JsonSerializer,
     KafkaProducer,
@@ -20,7 +19,6 @@ from kproducer import (
     ProducerClosedError,
     ProducerRecord,
     RecordTooLargeError,
-    RequestTimeoutError,
     SendManyError,
     SendManyResult,
     SerializationError,
@@ -139,27 +137,6 @@ def test_a_generator_may_send_itself(stage: Stage, cluster: FakeCluster) -> None
     assert [stored(cluster, result, n).value for n in range(100)] == [b"outer-%d" % n for n in range(100)]
     kafka.flush(PATIENCE_S)
     assert values(cluster).count(b"inner") == 400
-
-
-def test_threads_do_not_mix_up_each_others_rows(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 3})
-    kafka = stage.producer(cluster, batch_size=500, linger_ms=1).kafka
-    results: dict[int, SendManyResult] = {}
-
-    def run(number: int) -> None:
-        rows = [b"%d-%d" % (number, n) for n in range(2000)]
-        results[number] = kafka.send_many("t", rows, rows if number % 2 else None)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    for number, result in results.items():
-        assert result.failures(PATIENCE_S) == []
-        log = {(p, r.offset): r.value for p in range(3) for r in cluster.records("t", p)}
-        places = zip(result.partitions(), result.offsets(), strict=True)
-        assert [log[place] for place in places] == [b"%d-%d" % (number, n) for n in range(2000)]
 
 
 def test_serializers_and_interceptors_see_every_row(stage: Stage) -> None:
@@ -299,17 +276,6 @@ def test_a_batch_that_is_split_keeps_its_rows(stage: Stage, cluster: FakeCluster
         assert stored(cluster, result, n).value == sent[n]
 
 
-def test_expired_rows_fail_and_waiting_ends(stage: Stage, cluster: FakeCluster) -> None:
-    cluster.control(PRODUCE, faults.stall_before(), times=None)
-    kafka = stage.producer(cluster, request_timeout_ms=100, delivery_timeout_ms=200).kafka
-    result = kafka.send_many("t", [b"v"] * 500)
-    assert result.wait(PATIENCE_S)
-    failures = result.failures()
-    assert len(failures) == 500
-    # On a busy machine, the request may time out only after the delivery timeout has passed.
-    assert {type(error) for _, error in failures} <= {DeliveryTimeoutError, RequestTimeoutError}
-
-
 # -- calls that end early ----------------------------------------------------------------------------------
 
 
@@ -387,14 +353,6 @@ def test_without_memory_a_generator_keeps_the_rest(stage: Stage, cluster: FakeCl
     assert len(values(cluster)) == len(result) - len(failed)
     # Every row is either in the result or still in the generator.
     assert next(rows)[:7] == b"%07d" % len(result)
-
-
-def test_a_stream_larger_than_the_buffer_waits_as_in_send(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 3})
-    kafka = stage.producer(cluster, buffer_memory=65_536, batch_size=4096, linger_ms=1).kafka
-    result = kafka.send_many("t", [b"%05d" % n + b"x" * 95 for n in range(10_000)])
-    assert result.failures(PATIENCE_S) == []
-    assert sum(len(cluster.records("t", p)) for p in range(3)) == 10_000
 
 
 @pytest.mark.parametrize("sized", [True, False])

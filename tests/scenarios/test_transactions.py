@@ -127,46 +127,6 @@ def test_offsets_are_committed_with_the_records(stage: Stage, two: FakeCluster) 
     assert committed(two) == [b"result"]
 
 
-@pytest.mark.parametrize("fault", [faults.close_before(), faults.close_after()], ids=["before", "after"])
-def test_lost_requests_and_responses_change_nothing(stage: Stage, two: FakeCluster, fault: Any) -> None:
-    for api_key in (10, INIT, ADD_PARTITIONS, ADD_OFFSETS, COMMIT_OFFSETS, PRODUCE, END):
-        two.control(api_key, fault)
-    producer = transactional(stage, two)
-    producer.kafka.init_transactions()
-    with producer.kafka.transaction():
-        producer.send(value=b"once", partition=0)
-        producer.kafka.send_offsets_to_transaction({TopicPartition("in", 0): OffsetAndMetadata(7)}, GROUP)
-    assert committed(two) == [b"once"]
-    assert two.coordination.group("g").committed["in", 0].offset == 7
-
-
-def test_a_coordinator_that_moves_is_found_again(stage: Stage, two: FakeCluster) -> None:
-    producer = transactional(stage, two)
-    producer.kafka.init_transactions()
-    producer.kafka.begin_transaction()
-    producer.send(value=b"moved", partition=0)
-    with two.log.changed:
-        two.coordination.moved[1, "tx"] = 1
-    producer.kafka.commit_transaction()
-    assert committed(two) == [b"moved"]
-
-
-def test_a_refused_record_prevents_the_commit(stage: Stage, two: FakeCluster) -> None:
-    producer = transactional(stage, two)
-    producer.kafka.init_transactions()
-    two.control(PRODUCE, faults.refuse_produce(87))
-    producer.kafka.begin_transaction()
-    sent = producer.send(partition=0)
-    with pytest.raises(AbortTransactionError) as caught:
-        producer.kafka.commit_transaction()
-    assert caught.value.__cause__ is not None
-    sent.error()
-    producer.kafka.abort_transaction()
-    with producer.kafka.transaction():
-        producer.send(value=b"next", partition=0)
-    assert committed(two) == [b"next"]
-
-
 def test_a_send_that_raises_prevents_the_commit(stage: Stage, two: FakeCluster) -> None:
     producer = transactional(stage, two, max_request_size=2000)
     producer.kafka.init_transactions()
@@ -333,13 +293,6 @@ def test_one_broker_that_was_not_upgraded_selects_protocol_1(stage: Stage) -> No
             results.append(error)
     assert len(results) <= 1
     assert committed(cluster, 1) != []
-
-
-def test_transactions_without_an_id_are_refused(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster)
-    for call in (producer.kafka.init_transactions, producer.kafka.begin_transaction):
-        with pytest.raises(IllegalStateError, match="transactional_id"):
-            call()
 
 
 def test_aborting_a_transaction_that_was_aborted_or_timed_out(

@@ -14,54 +14,6 @@ from tests.support.kafka.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-TRANSACTIONS = 8
-RECORDS = 400
-EVERY = 9
-
-
-@pytest.mark.parametrize("lost", ["answers", "requests"])
-def test_every_ninth_produce_request_is_lost_with_five_in_flight(three_nodes, make_producer, lost):
-    servers, topic = three_nodes.bootstrap_servers, f"lost-{lost}"
-    create_topic(servers, topic, 2)
-    count = most_in_flight = in_flight = 0
-
-    def cut(frame: Frame) -> bool:
-        nonlocal count, in_flight, most_in_flight
-        if frame.api_key != ApiKey.PRODUCE:
-            return True
-        in_flight += -1 if frame.is_answer else 1
-        most_in_flight = max(most_in_flight, in_flight)
-        if frame.is_answer != (lost == "answers"):
-            return True
-        count += 1
-        return count % EVERY != 0
-
-    with KafkaProxy(servers, cut) as proxy:
-        producer = make_producer(
-            topic,
-            bootstrap_servers=proxy.bootstrap_servers,
-            batch_size=300,
-            max_in_flight_requests_per_connection=5,
-        )
-        for transaction in range(TRANSACTIONS):
-            producer.begin_transaction()
-            futures = [
-                producer.send(topic, b"%d-%d" % (transaction, number), partition=partition)
-                for number in range(RECORDS)
-                for partition in (0, 1)
-            ]
-            if transaction % 4 == 3:
-                producer.abort_transaction()
-            else:
-                producer.commit_transaction()
-                assert [future for future in futures if future.exception(timeout=0)] == []
-        producer.close()
-    assert count >= EVERY * 5
-    assert most_in_flight >= 5
-    kept = [transaction for transaction in range(TRANSACTIONS) if transaction % 4 != 3]
-    expected = [b"%d-%d" % (transaction, number) for transaction in kept for number in range(RECORDS)]
-    assert read_committed(servers, topic, 2) == [expected, expected]
-
 
 def test_each_kind_of_request_and_response_is_lost_once(three_nodes, make_producer, has_protocol_2):
     servers, topic = three_nodes.bootstrap_servers, "lost-once"
