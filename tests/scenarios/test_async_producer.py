@@ -48,7 +48,7 @@ from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 
-PRODUCE, METADATA, INIT_PRODUCER_ID, END_TXN = 0, 3, 22, 26
+PRODUCE, INIT_PRODUCER_ID, END_TXN = 0, 22, 26
 ONE_BATCH: dict[str, Any] = {"buffer_memory": 16_384, "batch_size": 16_384, "linger_ms": 0}
 #: More than half of a batch, so that each record needs memory of its own.
 LARGE = b"x" * 9_000

@@ -10,7 +10,7 @@ from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import WatchedProducer
 
-PRODUCE, FIND, INIT, END = 0, 10, 22, 26
+PRODUCE = 0
 
 
 @pytest.fixture(params=[1, 2])

@@ -22,7 +22,6 @@ from tests.scenarios.harness import PATIENCE_S, WatchedProducer
 
 PRODUCE, METADATA = 0, 3
 HOURS_MS = 3_600_000
-NOT_ENOUGH_REPLICAS = 19
 
 
 def _quiet_close(producer: WatchedProducer, timeout: float) -> None:

@@ -31,7 +31,7 @@ from kproducer.transactions.coordinator_session import CoordinatorSession
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer
 
-OFFSET_FETCH, FIND, INIT, ADD_OFFSETS, END, COMMIT_OFFSETS = 9, 10, 22, 25, 26, 28
+OFFSET_FETCH, FIND, INIT, END, COMMIT_OFFSETS = 9, 10, 22, 26, 28
 PLACE = TopicPartition("marks", 0)
 #: Timeout for responses that never arrive; on a busy machine, other requests must still succeed within it.
 TOO_SHORT_S = 1.2
@@ -288,33 +288,6 @@ def test_coordinators_that_answer_with_retriable_errors(
         return [three.control(api_key, faults.refuse_coordination(code)) for code in _PUT_OFF[api_key]]
 
     whole_round(three, worker, session, faulty)
-
-
-def test_coordinators_that_moved_between_two_calls(
-    three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession
-) -> None:
-    for number in range(4):
-        prepared = hand_over(worker, range(3))
-        with three.log.changed:
-            for task in range(3):
-                for kind in (0, 1):
-                    three.coordination.moved[kind, f"task-{task}"] = 1 + (task + number) % 3
-        assert session.end(prepared, True, PATIENCE_S) == [None] * 3
-        session.fence(names(range(3)), PATIENCE_S)
-        session.write_offsets("task-1", "task-1", mark(100 + number), PATIENCE_S)
-        found = session.committed_offsets(names(range(3)), PLACE, PATIENCE_S)
-        assert found["task-1"] == mark(100 + number)[PLACE]
-    assert committed(three) == 4 * names(range(3))
-
-
-def test_connections_that_ended_between_two_calls(
-    three: FakeCluster, worker: WatchedProducer, session: CoordinatorSession
-) -> None:
-    session.fence(names(range(3)), PATIENCE_S)
-    for broker_id in (1, 2, 3):
-        three.drop_connections(broker_id)
-    prepared = hand_over(worker, range(3))
-    assert session.end(prepared, True, PATIENCE_S) == [None] * 3
 
 
 def test_a_broker_that_is_down_delays_only_the_ids_that_it_coordinates(

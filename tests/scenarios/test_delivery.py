@@ -9,23 +9,12 @@ import pytest
 from kproducer import KafkaError
 from kproducer.network import selector
 from kproducer.network.channel_io import PortableChannelIo
-from kproducer.testing.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 
-PRODUCE, METADATA = 0, 3
+PRODUCE = 0
 HOURS_MS = 3_600_000
-
-
-def test_offsets_are_base_plus_index_and_order_is_kept(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 2})
-    producer = stage.producer(cluster, linger_ms=5)
-    sent = [producer.send(partition=index % 2) for index in range(100)]
-    producer.kafka.flush(PATIENCE_S)
-    for partition in (0, 1):
-        mine = [s for s in sent if s.metadata().partition == partition]
-        assert [s.metadata().offset for s in mine] == list(range(50))
-        assert [r.value for r in cluster.records("t", partition)] == [s.value for s in mine]
 
 
 def test_records_are_delivered_where_no_socket_module_was_compiled(
@@ -95,30 +84,6 @@ def test_a_full_batch_is_sent_at_once_despite_linger(stage: Stage, cluster: Fake
     assert second.metadata().offset == 1
 
 
-def test_linger_fills_one_batch_from_many_sends(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
-    producer.send_many(50)
-    producer.kafka.flush(PATIENCE_S)
-    (batch,) = cluster.topics["t"].partitions[0].batches
-    assert len(batch.records) == 50
-
-
-def test_batch_size_0_sends_each_record_alone(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster, batch_size=0)
-    sent = producer.send_many(20)
-    producer.kafka.flush(PATIENCE_S)
-    assert [len(b.records) for b in cluster.topics["t"].partitions[0].batches] == [1] * 20
-    assert [s.metadata().offset for s in sent] == list(range(20))
-
-
-def test_a_record_larger_than_the_batch_size_gets_its_own_batch(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(cluster, batch_size=1000, linger_ms=5)
-    big = producer.send(value=b"x" * 50_000)
-    small = producer.send()
-    assert (big.metadata().offset, small.metadata().offset) == (0, 1)
-    assert len(cluster.topics["t"].partitions[0].batches) == 2
-
-
 def test_max_request_size_bounds_each_request_and_order_is_kept(stage: Stage) -> None:
     cluster = stage.cluster(topics={"t": 8})
     producer = stage.producer(
@@ -131,29 +96,6 @@ def test_max_request_size_bounds_each_request_and_order_is_kept(stage: Stage) ->
     for partition in range(8):
         values = [r.value for r in cluster.records("t", partition)]
         assert values == sorted(v for v in values if v is not None)
-
-
-def test_partitions_of_one_leader_share_requests(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 10})
-    producer = stage.producer(cluster, linger_ms=HOURS_MS, delivery_timeout_ms=2 * HOURS_MS)
-    for index in range(100):
-        producer.send(partition=index % 10)
-    producer.kafka.flush(PATIENCE_S)
-    assert len(cluster.requests(PRODUCE)) == 1
-
-
-def test_in_flight_requests_respect_the_limit(stage: Stage) -> None:
-    cluster = stage.cluster(topics={"t": 6})
-    gate = cluster.gate()
-    cluster.control(PRODUCE, faults.hold_before(gate))
-    producer = stage.producer(cluster, max_in_flight_requests_per_connection=3)
-    for partition in range(6):
-        producer.send(partition=partition)
-        cluster.wait_for_requests(PRODUCE, min(partition + 1, 3))
-    gate.wait_until_reached()
-    assert len(cluster.requests(PRODUCE)) == 3
-    gate.open()
-    producer.kafka.flush(PATIENCE_S)
 
 
 def test_a_single_record_too_large_for_a_request_is_refused_locally(
@@ -179,15 +121,6 @@ def test_partitions_for_and_explicit_partitions(stage: Stage) -> None:
     producer = stage.producer(cluster)
     assert len(producer.kafka.partitions_for("t")) == 5
     assert [producer.send(partition=p).metadata().partition for p in range(5)] == list(range(5))
-
-
-def test_equal_keys_stay_in_one_partition(stage: Stage) -> None:
-    cluster = stage.cluster(2, topics={"t": 7})
-    producer = stage.producer(cluster)
-    partitions = {producer.send(key=b"same").metadata().partition for _ in range(5)}
-    assert len(partitions) == 1
-    spread = {producer.send(key=b"key%d" % index).metadata().partition for index in range(40)}
-    assert len(spread) > 3
 
 
 def test_partitions_may_be_used_from_the_last_to_the_first(stage: Stage) -> None:

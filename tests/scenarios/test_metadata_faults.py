@@ -16,12 +16,7 @@ from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.support.waiting import wait_until
 
-PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
-
-
-def _asked_topics(request: object) -> list[str] | None:
-    topics = request.message.topics  # type: ignore[attr-defined]
-    return None if topics is None else [topic.name for topic in topics]
+PRODUCE, METADATA = 0, 3
 
 
 def test_an_unknown_topic_times_out_within_max_block(stage: Stage, cluster: FakeCluster) -> None:

@@ -12,7 +12,7 @@ from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 
-PRODUCE, METADATA = 0, 3
+PRODUCE = 0
 
 
 def test_a_hundred_producers_leave_no_connections(stage: Stage, cluster: FakeCluster) -> None:
@@ -52,28 +52,6 @@ def test_file_descriptors_above_1024_work(stage: Stage, cluster: FakeCluster) ->
         for descriptor in others:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_thousands_of_partitions_with_one_record_each_stay_within_the_buffer(stage: Stage) -> None:
-    """Each open batch takes one pooled buffer: 2000 batches go through a pool of 256."""
-    cluster = stage.cluster(3, topics={"t": 2000})
-    producer = stage.producer(
-        cluster, buffer_memory=256 * 1024, batch_size=1024, linger_ms=5, max_block_ms=int(PATIENCE_S * 1000)
-    )
-    for partition in range(2000):
-        producer.send(value=b"x" * 100 + b"%d" % partition, partition=partition)
-    producer.kafka.flush(PATIENCE_S)
-    assert all(len(cluster.records("t", partition)) == 1 for partition in range(2000))
-
-
-def test_many_partitions_of_one_broker_are_all_served(stage: Stage) -> None:
-    """Each request holds only a few batches: no partition may starve behind the first ones."""
-    cluster = stage.cluster(topics={"t": 40})
-    producer = stage.producer(cluster, batch_size=1000, max_request_size=3000, linger_ms=1)
-    for index in range(400):
-        producer.send(value=b"%06d" % index + b"x" * 400, partition=index % 40)
-    producer.kafka.flush(PATIENCE_S)
-    assert all(len(cluster.records("t", partition)) == 10 for partition in range(40))
 
 
 def test_idle_connections_are_closed_and_opened_again(stage: Stage, cluster: FakeCluster) -> None:

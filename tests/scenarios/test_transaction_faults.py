@@ -6,16 +6,10 @@ import threading
 from typing import Any
 
 import pytest
-from kproducer_messages import AddPartitionsToTxnResponse
-from kproducer_messages.add_partitions_to_txn_response import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnTopicResult,
-)
 
 from kproducer import (
     AbortTransactionError,
     ConsumerGroupMetadata,
-    FatalProducerError,
     FencedError,
     IllegalStateError,
     KafkaError,
@@ -29,7 +23,7 @@ from kproducer.testing.fakebroker.actions import Action, Handler
 from tests.scenarios.conftest import Stage
 from tests.scenarios.transactions import committed, transactional
 
-PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 22, 24, 25, 26, 28
+PRODUCE, INIT, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 22, 25, 26, 28
 GROUP = ConsumerGroupMetadata("g")
 OFFSETS = {TopicPartition("in", 0): OffsetAndMetadata(7)}
 
@@ -73,32 +67,6 @@ def test_a_refused_batch_fails_only_its_transaction(stage: Stage, one: FakeClust
     goes_on(producer, one)
 
 
-@pytest.mark.parametrize("code", [31, 53, 90], ids=lambda code: f"code {code}")
-def test_some_refused_batches_fail_the_producer(stage: Stage, one: FakeCluster, code: int) -> None:
-    producer = transactional(stage, one)
-    one.control(PRODUCE, faults.refuse_produce(code))
-    producer.begin_transaction()
-    assert producer.send("t", b"lost", partition=0).exception(60) is not None
-    for call in (producer.commit_transaction, producer.abort_transaction, producer.begin_transaction):
-        with pytest.raises(FatalProducerError):
-            call()
-    producer.close()
-    assert committed(one) == []
-
-
-def test_retriable_errors_until_the_timeout_allow_an_abort(stage: Stage, one: FakeCluster) -> None:
-    producer = transactional(
-        stage, one, request_timeout_ms=200, delivery_timeout_ms=300, metadata_max_age_ms=60_000
-    )
-    one.control(PRODUCE, faults.refuse_produce(7), times=None)
-    producer.begin_transaction()
-    future = producer.send("t", b"lost", partition=0)
-    with pytest.raises(AbortTransactionError) as caught:
-        producer.commit_transaction()
-    assert not caught.value.retriable
-    assert future.exception(60) is not None
-
-
 @pytest.mark.parametrize("code", [47, 90], ids=lambda code: f"code {code}")
 @pytest.mark.parametrize("api_key", [ADD_OFFSETS, END], ids=["AddOffsetsToTxn", "EndTxn"])
 def test_a_fenced_producer_can_only_be_closed(
@@ -122,57 +90,6 @@ def test_a_fenced_producer_can_only_be_closed(
     producer.close()
 
 
-def test_a_denied_topic_fails_the_transaction_until_it_is_aborted(stage: Stage, one: FakeCluster) -> None:
-    def deny_second(context: RequestContext) -> Action:
-        """As Kafka does: the denied partition gets its error, and the others are not attempted."""
-        topics = [
-            AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(
-                        partition_index=index, partition_error_code=29 if index == 1 else 55
-                    )
-                    for index in topic.partitions
-                ],
-            )
-            for topic in context.message.v3_and_below_topics
-        ]
-        return Reply(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
-
-    producer = transactional(stage, one, linger_ms=15_000)
-    if one.transaction_version == 1:
-        one.control(ADD_PARTITIONS, deny_second)
-    else:
-        one.control(PRODUCE, faults.refuse_produce(29, partition=("t", 1)), times=None)
-    producer.begin_transaction()
-    futures = [producer.send("t", b"lost", partition=partition) for partition in (0, 1)]
-    with pytest.raises(AbortTransactionError):
-        producer.commit_transaction()
-    assert futures[1].exception(60) is not None
-    goes_on(producer, one)
-
-
-@pytest.mark.parametrize("code", [22, 25, 82, 30], ids=lambda code: f"code {code}")
-def test_refused_offsets_of_a_group_allow_an_abort(stage: Stage, one: FakeCluster, code: int) -> None:
-    """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, GROUP_AUTHORIZATION_FAILED."""
-
-    def refuse(context: RequestContext) -> Action:
-        answer = context.apply()
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                partition.error_code = code
-        return Reply(answer)
-
-    one.control(COMMIT_OFFSETS, refuse)
-    producer = transactional(stage, one)
-    producer.begin_transaction()
-    producer.send("t", b"lost", partition=0)
-    with pytest.raises(AbortTransactionError):
-        producer.send_offsets_to_transaction(OFFSETS, GROUP)
-    goes_on(producer, one)
-    assert one.coordination.group("g").committed == {}
-
-
 @pytest.mark.parametrize(
     "record",
     [{"topic": "t", "partition": -5}, {"topic": "t", "timestamp_ms": -1}, {"topic": ""}, {"value": object()}],
@@ -189,22 +106,6 @@ def test_an_invalid_record_prevents_the_commit(
     with pytest.raises(AbortTransactionError):
         producer.commit_transaction()
     goes_on(producer, one)
-
-
-def test_sequence_numbers_restart_exactly_with_a_new_epoch(stage: Stage, one: FakeCluster) -> None:
-    producer = transactional(stage, one)
-    for _ in range(3):
-        producer.begin_transaction()
-        producer.send("t", b"1", partition=0)
-        producer.flush()
-        producer.abort_transaction()
-    batches = one.topics["t"].partitions[0].batches
-    numbers = [(batch.producer_epoch, batch.base_sequence) for batch in batches]
-    first = numbers[0][0]
-    expected = [(first, 0), (first, 1), (first, 2)]
-    if one.transaction_version == 2:
-        expected = [(first, 0), (first + 1, 0), (first + 2, 0)]
-    assert numbers == expected
 
 
 def test_closing_while_the_coordinator_is_silent_takes_no_longer_than_allowed(

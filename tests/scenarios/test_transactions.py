@@ -10,17 +10,14 @@ import pytest
 from kproducer import (
     AbortTransactionError,
     ConsumerGroupMetadata,
-    FatalProducerError,
     FencedError,
     IllegalStateError,
     KafkaTimeoutError,
     OffsetAndMetadata,
     RecordTooLargeError,
     TopicPartition,
-    TransactionAbortedError,
 )
-from kproducer.testing.fakebroker import FakeCluster, Reply, RequestContext, faults
-from kproducer.testing.fakebroker.actions import Action
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import WatchedProducer
 
@@ -99,23 +96,6 @@ def test_a_block_commits_at_its_end_and_aborts_when_it_raises(stage: Stage, two:
     assert committed(two) == [b"kept", b"after"]
 
 
-def test_a_commit_does_not_wait_for_linger(stage: Stage, two: FakeCluster) -> None:
-    producer = transactional(stage, two, linger_ms=15_000)
-    producer.kafka.init_transactions()
-    with producer.kafka.transaction():
-        sent = producer.send(partition=0)
-    assert sent.metadata().offset == 0
-
-
-def test_records_that_were_not_sent_fail_with_the_abort(stage: Stage, two: FakeCluster) -> None:
-    producer = transactional(stage, two, linger_ms=15_000)
-    producer.kafka.init_transactions()
-    producer.kafka.begin_transaction()
-    sent = producer.send(partition=0)
-    producer.kafka.abort_transaction()
-    assert isinstance(sent.error(), TransactionAbortedError)
-
-
 def test_offsets_are_committed_with_the_records(stage: Stage, two: FakeCluster) -> None:
     producer = transactional(stage, two)
     producer.kafka.init_transactions()
@@ -165,23 +145,6 @@ def test_records_need_a_transaction(stage: Stage, two: FakeCluster) -> None:
     assert committed(two) == [b"now"]
 
 
-def test_the_older_of_two_producers_is_fenced(stage: Stage, two: FakeCluster) -> None:
-    older, newer = transactional(stage, two), transactional(stage, two)
-    older.kafka.init_transactions()
-    older.kafka.begin_transaction()
-    older.send(value=b"old", partition=0)
-    older.kafka.flush()
-    newer.kafka.init_transactions()
-    older.send(value=b"older", partition=1)
-    with pytest.raises((FencedError, AbortTransactionError)):
-        older.kafka.commit_transaction()
-    with pytest.raises((FencedError, AbortTransactionError)):
-        older.kafka.begin_transaction()
-    with newer.kafka.transaction():
-        newer.send(value=b"new", partition=0)
-    assert committed(two) == [b"new"]
-
-
 def test_an_initialization_that_timed_out_can_be_resumed(stage: Stage, two: FakeCluster) -> None:
     gate = two.gate()
     two.control(INIT, faults.hold_before(gate))
@@ -194,18 +157,6 @@ def test_an_initialization_that_timed_out_can_be_resumed(stage: Stage, two: Fake
     producer.kafka.init_transactions()
     with producer.kafka.transaction():
         pass
-
-
-def test_a_broker_without_transactions_is_named(stage: Stage, two: FakeCluster) -> None:
-    def refuse(context: RequestContext) -> Action:
-        answer = context.apply()
-        answer.error_code, answer.producer_id, answer.producer_epoch = 50, -1, -1
-        return Reply(answer)
-
-    two.control(INIT, refuse)
-    producer = transactional(stage, two)
-    with pytest.raises(FatalProducerError, match="INVALID_TRANSACTION_TIMEOUT"):
-        producer.kafka.init_transactions()
 
 
 def test_closing_aborts_an_open_transaction(stage: Stage, two: FakeCluster) -> None:
@@ -232,33 +183,6 @@ def test_another_producer_commits_a_prepared_transaction(stage: Stage, two: Fake
     assert committed(two) == [b"prepared"]
     with pytest.raises(IllegalStateError, match="was committed"):
         transactional(stage, two).kafka.abort_prepared(handed)
-
-
-def test_committing_an_aborted_transaction_is_an_error(stage: Stage, two: FakeCluster) -> None:
-    writer = transactional(stage, two)
-    writer.kafka.init_transactions()
-    writer.kafka.begin_transaction()
-    writer.send(value=b"aborted", partition=0)
-    handed = writer.kafka.prepare()
-    transactional(stage, two).kafka.abort_prepared(handed)
-    with pytest.raises(TransactionAbortedError):
-        transactional(stage, two).kafka.commit_prepared(handed)
-    assert committed(two) == []
-
-
-def test_committing_a_transaction_that_timed_out_is_an_error(
-    stage: Stage, two: FakeCluster, version: int
-) -> None:
-    writer = transactional(stage, two)
-    writer.kafka.init_transactions()
-    writer.kafka.begin_transaction()
-    writer.send(value=b"too late", partition=0)
-    handed = writer.kafka.prepare()
-    with two.log.changed:
-        two.coordination.transactions.time_out("tx", version == 2)
-    with pytest.raises(FencedError if version == 1 else TransactionAbortedError):
-        transactional(stage, two).kafka.commit_prepared(handed)
-    assert committed(two) == []
 
 
 def test_after_a_newer_producer_the_outcome_is_unknown(stage: Stage, two: FakeCluster) -> None:
@@ -293,26 +217,3 @@ def test_one_broker_that_was_not_upgraded_selects_protocol_1(stage: Stage) -> No
             results.append(error)
     assert len(results) <= 1
     assert committed(cluster, 1) != []
-
-
-def test_aborting_a_transaction_that_was_aborted_or_timed_out(
-    stage: Stage, two: FakeCluster, version: int
-) -> None:
-    for is_timeout in (False, True):
-        writer = transactional(stage, two)
-        writer.kafka.init_transactions()
-        writer.kafka.begin_transaction()
-        writer.send(value=b"lost", partition=0)
-        handed = writer.kafka.prepare()
-        if is_timeout:
-            with two.log.changed:
-                two.coordination.transactions.time_out("tx", version == 2)
-        else:
-            transactional(stage, two).kafka.abort_prepared(handed)
-        second = transactional(stage, two).kafka
-        if is_timeout and version == 1:
-            with pytest.raises(FencedError):
-                second.abort_prepared(handed)
-        else:
-            second.abort_prepared(handed)
-    assert committed(two) == []
