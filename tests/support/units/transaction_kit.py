@@ -15,7 +15,7 @@ import attrs
 
 from kproducer.client.client_request import ClientRequest, ClientResponse
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
-from kproducer.errors.broker_errors import MessageTooLargeError, error_for_code
+from kproducer.errors.broker_errors import error_for_code
 from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.testing.fakebroker import (
     key10_find_coordinator,
@@ -54,7 +54,6 @@ class Batch:
     topic_partition: TopicPartition
     record_count: int
     number: int
-    transaction: int = 0
     first_record: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
@@ -62,11 +61,9 @@ class Batch:
     ordinal: int = -1
     is_transactional: bool = False
     in_flight: bool = False
-    attempts: int = 0
     endings: list[KafkaError | None] = attrs.field(factory=list)
     outcomes: list[Outcome | None] = attrs.field(factory=list)
     knowledge: Knowledge = Knowledge.NEVER_SENT
-    was_unknown: bool = False
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
@@ -110,7 +107,6 @@ class Kit:
         version: int = 2,
         partitions: int = 2,
         init_version: int = 5,
-        refuses_unknown: bool = False,
     ) -> None:
         self.now_ms = 0
         self.transaction_version = version
@@ -123,8 +119,6 @@ class Kit:
                 TopicOptions(),
             )
         }
-        for partition in self.topics["t"].partitions:
-            partition.producers.refuses_unknown = refuses_unknown
         self.brokers = {1: SimpleNamespace(node_id=1, up=True, advertised=("b1", 9092), throttle_time_ms=0)}
         self.violations: list[str] = []
         self.coordination = Coordination(self)  # type: ignore[arg-type]
@@ -137,10 +131,8 @@ class Kit:
         self.manager.lifecycle.has_unwritten = lambda: self.has_incomplete
         self.queues: dict[int, list[Batch]] = {i: [] for i in range(partitions)}
         self.on_the_wire: dict[int, list[Sent]] = {i: [] for i in range(partitions)}
-        self.late: list[Sent] = []
         self.late_requests: list[tuple[int, int, Any]] = []
         self.batches: list[Batch] = []
-        self.max_attempts = 50
         self._next_number = 0
         self._next_record = 0
         self.request: CoordinatorRequest | None = None
@@ -149,11 +141,11 @@ class Kit:
 
     # -- application -----------------------------------------------------------------------------------
 
-    def append(self, partition: int = 0, count: int = 1, transaction: int = 0) -> Batch:
+    def append(self, partition: int = 0, count: int = 1) -> Batch:
         topic_partition = TopicPartition("t", partition)
         if self.manager.lifecycle.transactional_id is not None:
             self.manager.lifecycle.check_send()
-        batch = Batch(topic_partition, count, self._next_number, transaction, self._next_record)
+        batch = Batch(topic_partition, count, self._next_number, self._next_record)
         self._next_number += 1
         self._next_record += count
         self.batches.append(batch)
@@ -199,27 +191,9 @@ class Kit:
             batch.end(error, batch.knowledge.outcome)
 
     def _requeue(self, batch: Batch) -> None:
-        batch.attempts += 1
-        self._put_back(batch)
-
-    def _put_back(self, batch: Batch) -> None:
         queue = self.queues[batch.topic_partition.partition]
         place = sum(1 for other in queue if other.first_record < batch.first_record)
         queue.insert(place, batch)
-
-    def _split(self, batch: Batch) -> None:
-        """Split a batch into its first record and the others, which may be split again."""
-        parts = [attrs.evolve(batch, record_count=1, attempts=0)]
-        rest = batch.record_count - 1
-        parts.append(attrs.evolve(batch, record_count=rest, attempts=0, first_record=batch.first_record + 1))
-        for part in parts:
-            part.producer_id = part.producer_epoch = part.base_sequence = -1
-            part.endings, part.outcomes = [], []
-        place = self.batches.index(batch)
-        self.batches[place : place + 1] = parts
-        self.manager.sequences.split(batch, parts)
-        for part in parts:
-            self._put_back(part)
 
     def _succeed(self, batch: Batch) -> None:
         self.manager.sequences.succeeded(batch, self.now_ms)
@@ -230,7 +204,6 @@ class Kit:
         batch.in_flight = False
         end = attempt_end(error)
         batch.knowledge = knowledge_after(batch.knowledge, end)
-        batch.was_unknown |= batch.knowledge is Knowledge.UNKNOWN
         if batch.is_done:
             if end is AttemptEnd.DUPLICATE:
                 self.manager.sequences.succeeded(batch, self.now_ms)
@@ -240,9 +213,7 @@ class Kit:
         verdict = self.manager.verdict(batch, end, error)
         if verdict is Verdict.WRITTEN:
             self._succeed(batch)
-        elif isinstance(error, MessageTooLargeError) and batch.record_count > 1:
-            self._split(batch)
-        elif verdict is Verdict.RETRY and batch.attempts < self.max_attempts:
+        elif verdict is Verdict.RETRY:
             self._requeue(batch)
         else:
             self._fail(batch, error)
@@ -302,46 +273,25 @@ class Kit:
         )
         return 0, offset
 
-    def answer(self, partition: int, code: int | None = None, applied: bool = False, place: int = 0) -> None:
-        """Answer a Produce request, by default the oldest: correctly, or with an error, before which it may
-        have been applied."""
-        sent = self.on_the_wire[partition].pop(place)
+    def answer(self, partition: int, code: int | None = None) -> None:
+        """Answer the oldest Produce request: correctly, or with an error, and without appending."""
+        sent = self.on_the_wire[partition].pop(0)
         batch = sent.batch
-        if code is None or applied:
-            true_code, _ = self.apply(sent)
-            code = true_code if code is None else code
+        if code is None:
+            code, _ = self.apply(sent)
         if code == 0:
             batch.in_flight = False
             self._succeed(batch)
             return
         self._failed_attempt(batch, error_for_code(code))
 
-    def disconnect(self, partition: int, applied: int, late: int = 0) -> None:
-        """Close the connection: the first requests are applied now, the next ``late`` ones later."""
+    def disconnect(self, partition: int, applied: int) -> None:
+        """Close the connection: the first requests are applied."""
         lost, self.on_the_wire[partition] = self.on_the_wire[partition], []
         for sent in lost[:applied]:
             self.apply(sent)
-        self.late += lost[applied : applied + late]
         for sent in lost:
             self._failed_attempt(sent.batch, DisconnectedError("gone"))
-
-    def not_transmitted(self, partition: int, place: int) -> None:
-        """Fail a request before it leaves the process."""
-        sent = self.on_the_wire[partition].pop(place)
-        self._failed_attempt(sent.batch, KafkaError("not sent").with_outcome(Outcome.NOT_SENT))
-
-    def late_arrival(self) -> None:
-        """Deliver requests of a connection that the producer has given up.
-
-        Not if the partition already has batches of another producer id, which do not fence the old one:
-        docs/internals/transactions.md names that limit.
-        """
-        if self.late:
-            sent = self.late.pop(0)
-            batches = self.partition(sent.batch.topic_partition.partition).batches
-            is_replaced = bool(batches) and batches[-1].producer_id != sent.producer.producer_id
-            if self.manager.lifecycle.transactional_id is not None or not is_replaced:
-                self.apply(sent)
 
     # -- coordinators ----------------------------------------------------------------------------------
 
@@ -428,11 +378,6 @@ class Kit:
     def log(self, partition: int = 0) -> list[int]:
         """Numbers of the batches in a partition's log."""
         return [int(batch.records[0].value or b"-1") for batch in self.partition(partition).batches]
-
-    def record_log(self, partition: int = 0) -> list[int]:
-        """Numbers of the records in a partition's log."""
-        batches = self.partition(partition).batches
-        return [int(record.key or b"-1") for batch in batches for record in batch.records]
 
     def committed(self, partition: int = 0) -> list[int]:
         """Numbers of the batches that a read_committed consumer sees, with duplicates."""

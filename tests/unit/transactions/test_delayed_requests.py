@@ -78,31 +78,6 @@ def commit_without_answer(kit: Stage) -> Any:
     return operation
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("first_commits", [True, False], ids=["late commit", "late abort"])
-@pytest.mark.parametrize("second_commits", [True, False], ids=["commit", "abort"])
-def test_a_delayed_end_does_not_end_the_next_transaction(
-    version: int, first_commits: bool, second_commits: bool
-) -> None:
-    kit = Stage(version)
-    kit.manager.lifecycle.begin_transaction()
-    kit.append()
-    kit.settle()
-    operation = kit.end(first_commits)
-    kit.reply_to(END, late=True)
-    kit.do(operation)
-    kit.manager.lifecycle.begin_transaction()
-    kit.append()
-    kit.settle()
-    assert kit.late_request_arrives() == END
-    assert kit.committed() == [0] * first_commits
-    kit.append(1)
-    kit.settle()
-    kit.do(kit.end(second_commits))
-    assert kit.committed() == [*[0] * first_commits, *[1] * second_commits]
-    assert kit.committed(1) == [2] * second_commits
-
-
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("api_key", [ADD_PARTITIONS, ADD_OFFSETS, COMMIT_OFFSETS, END])
 def test_after_an_unanswered_request_the_next_transaction_has_another_epoch(
@@ -135,31 +110,6 @@ def test_where_everything_is_answered_the_epoch_stays() -> None:
         kit.do(kit.end(commit))
     assert kit.manager.sequences.producer == first
     assert kit.asked.count(INIT) == 1
-
-
-def test_delayed_offsets_do_not_take_the_group_back() -> None:
-    kit = Stage()
-    kit.manager.lifecycle.begin_transaction()
-    offsets = kit.send_offset(5)
-    kit.reply_to(COMMIT_OFFSETS, late=True)
-    kit.do(offsets)
-    kit.do(kit.end(True))
-    kit.manager.lifecycle.begin_transaction()
-    kit.do(kit.send_offset(9))
-    assert kit.late_request_arrives() == COMMIT_OFFSETS
-    kit.do(kit.end(True))
-    assert kit.committed_offset == 9
-
-
-def test_a_delayed_addition_of_partitions_begins_no_transaction() -> None:
-    kit = Stage()
-    kit.manager.lifecycle.begin_transaction()
-    kit.append()
-    kit.reply_to(ADD_PARTITIONS, late=True)
-    kit.settle()
-    kit.do(kit.end(True))
-    assert kit.late_request_arrives() == ADD_PARTITIONS
-    assert not kit.coordination.transactions.transactions["tx"].partitions
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])

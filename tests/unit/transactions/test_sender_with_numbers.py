@@ -16,37 +16,12 @@ from tests.support.units.scripted_client import SentRequest
 from tests.support.units.sender_bench import Bench, error_of, initialized_manager
 
 NOT_ENOUGH_REPLICAS = 19
-INVALID_RECORD = 87
 
 
 def deliver_one(bench: Bench) -> None:
     bench.send()
     bench.client.answer_all(bench.step_one(), bench.clock.now_ms)
     bench.step()
-
-
-def test_a_partition_goes_on_at_once_after_a_batch_has_expired_in_its_queue() -> None:
-    """The sequence of the expired batch has to be given up first, which happens at the start of a round."""
-    bench = Bench(
-        transactions=initialized_manager(), delivery_timeout_ms=40_000, retry_backoff_ms=60_000, batch_size=0
-    )
-    deliver_one(bench)
-    late = bench.send()
-    bench.client.answer_all(bench.step_one(), bench.clock.now_ms, NOT_ENOUGH_REPLICAS)
-    bench.step()
-    bench.clock.advance(20_000)
-    later = bench.send(value=b"later")
-    bench.step()
-    bench.clock.advance(20_000)
-    assert not late.done()
-    assert bench.step() == []
-    assert isinstance(error_of(late), DeliveryTimeoutError)
-    assert bench.client.poll_timeouts[-1] == 0
-    sent = bench.step_one()
-    bench.client.answer_all(sent, bench.clock.now_ms)
-    bench.step()
-    assert later.result(0).partition == 0
-    assert bench.client.poll_timeouts[-1] > 0
 
 
 def test_the_other_records_of_a_transaction_fail_at_once_after_one_has_expired() -> None:
@@ -102,109 +77,6 @@ def sent_soon(bench: Bench) -> SentRequest:
         for sent in bench.step(bench.retry_delay()):
             return sent
     raise AssertionError("nothing is sent any more")
-
-
-@pytest.mark.parametrize("max_in_flight", [1, 5])
-@pytest.mark.parametrize(
-    ("code", "number"),
-    [
-        (0, (0, 2)),
-        (46, (0, 2)),
-        (45, (1, 0)),
-        (INVALID_RECORD, (1, 0)),
-        (10, (1, 0)),
-        (6, (1, 0)),
-        (LOST, (1, 0)),
-    ],
-)
-def test_the_next_number_after_a_late_answer(code: int, number: tuple[int, int], max_in_flight: int) -> None:
-    """The batch has expired in flight: the partition waits for the end of its request, and then goes on."""
-    bench = Bench(
-        transactions=initialized_manager(),
-        delivery_timeout_ms=30_000,
-        batch_size=0,
-        max_in_flight_requests_per_connection=max_in_flight,
-    )
-    deliver_one(bench)
-    late = bench.send()
-    sent = bench.step_one()
-    assert number_of(sent) == (0, 1)
-    bench.step(30_000)
-    assert error_of(late).outcome is Outcome.UNKNOWN
-    later = bench.send(value=b"later")
-    assert bench.step() == []
-    answer(bench, sent, code)
-    bench.step()
-    sent = sent_soon(bench)
-    assert number_of(sent) == number
-    answer(bench, sent, 0)
-    bench.step()
-    assert later.exception(0) is None
-    bench.assert_clean()
-
-
-@pytest.mark.parametrize(
-    ("code", "number"),
-    [(0, (0, 2)), (46, (0, 2)), (45, (1, 0)), (INVALID_RECORD, (1, 0)), (6, (0, 2)), (LOST, (0, 2))],
-)
-def test_the_number_of_a_batch_behind_one_that_is_answered_late(code: int, number: tuple[int, int]) -> None:
-    """It keeps its number unless the late batch is certainly missing."""
-    bench = Bench(transactions=initialized_manager(), delivery_timeout_ms=30_000, batch_size=0)
-    deliver_one(bench)
-    bench.send()
-    first = bench.step_one()
-    bench.clock.advance(500)
-    behind = bench.send(value=b"behind")
-    second = bench.step_one()
-    assert number_of(second) == (0, 2)
-    bench.step(29_500)
-    assert not behind.done()
-    answer(bench, first, code)
-    answer(bench, second, NOT_ENOUGH_REPLICAS)
-    bench.step()
-    bench.step()
-    sent = bench.step_one(400)
-    assert number_of(sent) == number
-    answer(bench, sent, 0)
-    bench.step()
-    assert behind.exception(0) is None
-    bench.assert_clean()
-
-
-@pytest.mark.parametrize(
-    ("codes", "outcomes", "number"),
-    [
-        ((INVALID_RECORD, LOST, NOT_ENOUGH_REPLICAS), (Outcome.REJECTED, Outcome.UNKNOWN, None), (1, 0)),
-        (
-            (INVALID_RECORD, NOT_ENOUGH_REPLICAS, LOST),
-            (Outcome.REJECTED, Outcome.REJECTED, Outcome.UNKNOWN),
-            (1, 0),
-        ),
-    ],
-)
-def test_what_cannot_be_sent_again_leaves_the_queue(
-    codes: tuple[int, ...], outcomes: tuple[Outcome | None, ...], number: tuple[int, int]
-) -> None:
-    bench = Bench(transactions=initialized_manager(), batch_size=0)
-    deliver_one(bench)
-    futures = [bench.send(value=b"%d" % code) for code in codes]
-    sent = bench.step()
-    assert len(sent) == len(codes)
-    for request, code in zip(sent, codes, strict=True):
-        answer(bench, request, code)
-    bench.step()
-    bench.step()
-    futures.append(bench.send(value=b"next"))
-    waiting = [sent_soon(bench)]
-    assert number_of(waiting[0]) == number
-    while waiting:
-        answer(bench, waiting.pop(), 0)
-        bench.step()
-        bench.step()
-        waiting += bench.client.unanswered()
-    assert [None if f.exception(0) is None else error_of(f).outcome for f in futures] == [*outcomes, None]
-    assert len(bench.deliveries) == 1 + len(futures)
-    bench.assert_clean()
 
 
 def test_the_next_number_after_a_request_that_could_not_be_made() -> None:

@@ -1,4 +1,4 @@
-"""Numbers of batches, one situation at a time; any mixture of them is in the tests of all states."""
+"""Numbers of batches, one situation at a time; the simulation has any mixture of them."""
 
 from __future__ import annotations
 
@@ -201,14 +201,6 @@ def test_retries_go_in_order_and_one_at_a_time() -> None:
     assert [may_drain(tracker, batch) for batch in batches[1:]] == [True, False]
 
 
-def test_answers_out_of_order_move_the_mark_once() -> None:
-    tracker, batches = tracker_with(2)
-    acknowledged(tracker, batches[1])
-    assert tracker._partitions[TP].last_acked_sequence == 5
-    acknowledged(tracker, batches[0])
-    assert tracker._partitions[TP].last_acked_sequence == 5
-
-
 # -- every decision --------------------------------------------------------------------------------
 
 
@@ -246,60 +238,7 @@ def test_every_decision(before: Knowledge, end: AttemptEnd) -> None:
         assert verdict.name == wanted, (first, passed, transactional, retriable)
 
 
-@pytest.mark.parametrize("transactional", BOOLEANS)
-def test_a_duplicate_was_written(transactional: bool) -> None:
-    tracker, batches = tracker_with(1, transactional)
-    assert came_back(tracker, batches[0], _E.DUPLICATE) is Verdict.WRITTEN
-
-
 # -- what may have been written --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("end", [_E.NO_ANSWER, _E.MAYBE_APPENDED])
-def test_what_may_have_been_written_is_resolved_under_its_number_before_a_restart(end: AttemptEnd) -> None:
-    tracker, (a, b, c, d) = tracker_with(4)
-    assert came_back(tracker, a, end) is Verdict.RETRY
-    acknowledged(tracker, b)
-    refused_for_good(tracker, c)
-    assert came_back(tracker, d, _E.OUT_OF_ORDER) is Verdict.RETRY
-    assert tracker.resolve() == []
-    assert numbers([a, d]) == [(0, 2), (0, 8)]
-    assert [may_drain(tracker, batch) for batch in (a, d)] == [True, False]
-    acknowledged(tracker, a)  # recognised
-    assert tracker.resolve() == []
-    assert numbers([d]) == [(1, 0)]
-    assert may_drain(tracker, d)
-
-
-def test_out_of_order_after_an_unknown_attempt_fails_and_nothing_is_renumbered() -> None:
-    tracker, (a, b) = tracker_with(2)
-    for batch in (a, b):
-        assert came_back(tracker, batch, _E.NO_ANSWER) is Verdict.RETRY
-    a.in_flight = True
-    assert came_back(tracker, a, _E.OUT_OF_ORDER) is Verdict.FAIL
-    tracker.failed(a, a.knowledge.outcome)
-    assert tracker.resolve() == []
-    assert numbers([b]) == [(0, 4)]
-    # The broker's snapshot has only the last batch: that one is recognised, and numbering goes on.
-    assert may_drain(tracker, b)
-    acknowledged(tracker, b)
-    assert not tracker.gapped
-    c = Batch(TP, 1, 9)
-    tracker.drained(c)
-    assert numbers([c]) == [(0, 6)]
-
-
-def test_a_later_acknowledgement_does_not_make_a_success_of_a_refused_batch() -> None:
-    tracker, (a, b) = tracker_with(2)
-    assert came_back(tracker, a, _E.REJECTED) is Verdict.RETRY
-    acknowledged(tracker, b)  # the leader had forgotten the producer and took it as its first
-    assert may_drain(tracker, a)
-    a.in_flight = True
-    assert came_back(tracker, a, _E.OUT_OF_ORDER) is Verdict.FAIL
-    assert a.knowledge.outcome is Outcome.REJECTED
-    tracker.failed(a, a.knowledge.outcome)
-    assert not tracker.gapped
-    assert may_drain(tracker, Batch(TP, 1, 9))
 
 
 def test_batches_that_may_have_been_written_behind_a_gap_fail() -> None:
@@ -313,57 +252,7 @@ def test_batches_that_may_have_been_written_behind_a_gap_fail() -> None:
     assert not tracker.gapped
 
 
-def test_what_would_come_behind_a_batch_that_may_have_been_written_is_given_up_too() -> None:
-    tracker, (a, b, c, d) = tracker_with(4)
-    # The leader has forgotten the producer, refuses "a" and takes "c" as its first; the answer is lost.
-    assert came_back(tracker, a, _E.REJECTED) is Verdict.RETRY
-    assert came_back(tracker, b, _E.REJECTED) is Verdict.RETRY
-    assert came_back(tracker, c, _E.NO_ANSWER) is Verdict.RETRY
-    assert came_back(tracker, d, _E.REJECTED) is Verdict.RETRY
-    a.in_flight = True
-    assert came_back(tracker, a, _E.OUT_OF_ORDER) is Verdict.RETRY
-    assert tracker.resolve() == [a, b, c]
-    assert numbers([d]) == [(1, 0)]
-    assert may_drain(tracker, d)
-
-
-def test_parts_of_a_batch_that_may_have_been_written_are_not_renumbered() -> None:
-    tracker, (a, b) = tracker_with(2, size=4)
-    assert came_back(tracker, a, _E.NO_ANSWER) is Verdict.RETRY
-    a.in_flight = True
-    came_back(tracker, a, _E.REJECTED, retriable=False)
-    parts = [Batch(TP, 2, 1, knowledge=a.knowledge) for _ in range(2)]
-    tracker.split(a, parts)
-    assert came_back(tracker, b, _E.OUT_OF_ORDER) is Verdict.RETRY
-    for part in parts:
-        assert came_back(tracker, part, _E.OUT_OF_ORDER) is Verdict.FAIL
-        tracker.failed(part, part.knowledge.outcome)
-        assert tracker.resolve() == []
-    # b was refused while a part was before it: as the first it is sent once more before a restart.
-    assert came_back(tracker, b, _E.OUT_OF_ORDER) is Verdict.RETRY
-    assert tracker.resolve() == []
-    assert numbers([b]) == [(1, 0)]
-
-
-def test_a_batch_behind_a_gap_that_the_leader_took_all_the_same_ends_the_restart() -> None:
-    tracker, (a, b) = tracker_with(2)
-    refused_for_good(tracker, a)
-    acknowledged(tracker, b)  # the leader had forgotten the producer
-    assert not tracker.gapped
-    c = Batch(TP, 1, 9)
-    tracker.drained(c)
-    assert numbers([c]) == [(0, 6)]
-
-
 # -- gaps ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("transactional", BOOLEANS)
-def test_out_of_order_waits_for_the_batch_before_it(transactional: bool) -> None:
-    tracker, batches = tracker_with(2, transactional)
-    assert came_back(tracker, batches[1], _E.OUT_OF_ORDER) is Verdict.RETRY
-    tracker.resolve()
-    assert numbers(batches) == [(0, 2), (0, 4)]
 
 
 @pytest.mark.parametrize("end", [_E.OUT_OF_ORDER, _E.UNKNOWN_PRODUCER_ID])
@@ -378,85 +267,6 @@ def test_numbering_starts_over_when_nothing_is_in_flight_any_more(end: AttemptEn
     assert tracker.resolve() == []
     assert numbers(batches) == [(1, 0), (1, 2), (1, 4)]
     assert may_drain(tracker, batches[0])
-
-
-def test_other_partitions_keep_their_epoch() -> None:
-    tracker, batches = tracker_with(1)
-    other = Batch(TopicPartition("t", 1), 1, 5)
-    tracker.drained(other)
-    refused_for_good(tracker, batches[0])
-    tracker.resolve()
-    behind = Batch(TP, 1, 6)
-    tracker.drained(behind)
-    assert numbers([behind, other]) == [(1, 0), (0, 0)]
-
-
-@pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.NOT_SENT])
-def test_after_a_batch_that_is_certainly_not_written_numbering_starts_over(outcome: Outcome) -> None:
-    tracker, batches = tracker_with(1)
-    batches[0].in_flight = False
-    tracker.failed(batches[0], outcome)
-    assert not may_drain(tracker, Batch(TP, 1, 9))
-    tracker.resolve()
-    assert may_drain(tracker, Batch(TP, 1, 9))
-    assert tracker._partitions[TP].producer.epoch == 1
-
-
-@pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.NOT_SENT])
-def test_what_is_behind_a_batch_that_is_certainly_not_written_is_numbered_again_at_once(
-    outcome: Outcome,
-) -> None:
-    tracker, (a, b) = tracker_with(2)
-    assert came_back(tracker, b, _E.OUT_OF_ORDER) is Verdict.RETRY
-    a.in_flight = False
-    tracker.failed(a, outcome)
-    assert not may_drain(tracker, b)
-    assert tracker.resolve() == []
-    assert numbers([b]) == [(1, 0)]
-    assert may_drain(tracker, b)
-
-
-def test_the_first_of_two_gaps_counts() -> None:
-    tracker, (a, b, c) = tracker_with(3)
-    refused_for_good(tracker, a)
-    refused_for_good(tracker, c)
-    assert came_back(tracker, b, _E.REJECTED) is Verdict.RETRY
-    assert not may_drain(tracker, b)
-    tracker.resolve()
-    assert numbers([b]) == [(1, 0)]
-
-
-def test_batches_before_a_gap_go_on_under_their_numbers() -> None:
-    tracker, (a, b, c) = tracker_with(3)
-    assert came_back(tracker, a, _E.REJECTED) is Verdict.RETRY
-    assert came_back(tracker, b, _E.OUT_OF_ORDER) is Verdict.RETRY
-    refused_for_good(tracker, c)
-    tracker.resolve()
-    assert numbers([a, b]) == [(0, 2), (0, 4)]
-    for batch in (a, b):
-        assert may_drain(tracker, batch)
-        acknowledged(tracker, batch)
-    tracker.resolve()
-    assert tracker._partitions[TP].producer.epoch == 1
-
-
-def test_the_numbers_go_on_when_a_batch_behind_a_possible_gap_is_acknowledged() -> None:
-    tracker, batches = tracker_with(2)
-    came_back(tracker, batches[0], _E.NO_ANSWER)
-    tracker.failed(batches[0], Outcome.UNKNOWN)
-    assert not may_drain(tracker, Batch(TP, 1, 9))
-    acknowledged(tracker, batches[1])
-    tracker.resolve()
-    assert may_drain(tracker, Batch(TP, 1, 9))
-    assert tracker._partitions[TP].producer.epoch == 0
-
-
-def test_a_possible_gap_with_nothing_behind_it_costs_an_epoch() -> None:
-    tracker, batches = tracker_with(1)
-    came_back(tracker, batches[0], _E.NO_ANSWER)
-    tracker.failed(batches[0], Outcome.UNKNOWN)
-    tracker.resolve()
-    assert tracker._partitions[TP].producer.epoch == 1
 
 
 def test_an_expired_batch_is_pending_as_long_as_it_is_in_flight() -> None:
@@ -495,37 +305,6 @@ def test_after_the_last_epoch_another_id_is_requested() -> None:
     assert may_drain(tracker, batch)
     assert not may_drain(tracker, behind)
     assert not tracker.needs_new_id
-
-
-def test_another_id_is_met_with_one_batch_by_every_leader() -> None:
-    tracker, batches = tracker_with(1)
-    tracker.set_producer(ProducerIdAndEpoch(8, 0))
-    first, second = Batch(TP, 2, 2), Batch(TP, 2, 3)
-    assert not tracker.may_drain(first, NOW_MS)
-    # Of the old id, whose batches are all resolved before the first of the new one goes out.
-    acknowledged(tracker, batches[0])
-    assert tracker.may_drain(first, NOW_MS)
-    tracker.drained(first)
-    first.in_flight = True
-    assert (first.producer_id, first.base_sequence) == (8, 0)
-    assert not tracker.may_drain(second, NOW_MS)
-    acknowledged(tracker, first)
-    assert tracker.may_drain(second, NOW_MS)
-
-
-@pytest.mark.parametrize("is_late", [False, True])
-def test_what_another_id_has_written_does_not_count(is_late: bool) -> None:
-    """An acknowledgement of the old id says nothing about the new one, whenever it comes."""
-    tracker, batches = tracker_with(1)
-    if not is_late:
-        acknowledged(tracker, batches[0])
-    tracker.set_producer(ProducerIdAndEpoch(8, 0))
-    if is_late:
-        acknowledged(tracker, batches[0])
-    first, second = Batch(TP, 2, 2), Batch(TP, 2, 3)
-    tracker.drained(first)
-    assert first.producer_id == 8
-    assert not tracker.may_drain(second, NOW_MS)
 
 
 def test_the_parts_of_a_split_batch_share_its_numbers() -> None:
