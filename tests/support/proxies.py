@@ -9,13 +9,14 @@ import base64
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Mapping
+
+from tests.support.loopback_service import LoopbackService, end, read
 
 _SOCKS_REFUSED, _HTTP_REFUSED = 2, "403 Forbidden by test"
 
 
-class LoopbackProxy:
+class LoopbackProxy(LoopbackService):
     """Runs from construction to ``close``.
 
     Args:
@@ -52,67 +53,34 @@ class LoopbackProxy:
         self._answer = answer
         self._hold = hold
         self._in_pieces = in_pieces
-        self._lock = threading.Lock()
-        self._sockets: set[socket.socket] = set()
-        self._threads: list[threading.Thread] = []
-        self._is_closed = False
-        self._listener = self._keep(socket.create_server(("127.0.0.1", 0)))
+        super().__init__()
+        self._listener = self.listen()
         self.port: int = self._listener.getsockname()[1]
-        self._start(self._accept)
+        self.start(self._accept)
 
     def url(self, user: str = "", password: str = "") -> str:
         """The value of ``proxy_url``; user and password as they are written in it."""
         return f"{self.scheme}://{f'{user}:{password}@' if user else ''}127.0.0.1:{self.port}"
-
-    def __enter__(self) -> LoopbackProxy:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def break_connections(self) -> None:
         """End every connection; new ones are accepted."""
         with self._lock:
             sockets = self._sockets - {self._listener}
         for each in sockets:
-            _end(each)
+            end(each)
 
     def close(self) -> None:
-        """End every connection and wait for the threads. Idempotent."""
-        with self._lock:
-            self._is_closed = True
-            sockets = list(self._sockets)
+        """See ``LoopbackService``."""
         if self._hold is not None:
             self._hold.set()
-        for each in sockets:
-            _end(each)
-        for thread in self._threads:
-            thread.join(30)
-        for each in sockets:
-            each.close()
+        super().close()
 
     # -- inside --------------------------------------------------------------------------------------------
-
-    def _keep(self, each: socket.socket) -> socket.socket:
-        with self._lock:
-            self._sockets.add(each)
-            if self._is_closed:
-                _end(each)
-        return each
-
-    def _start(self, target: Callable[..., None], *arguments: object) -> None:
-        with self._lock:
-            if not self._is_closed:
-                thread = threading.Thread(target=target, args=arguments, name="loopback proxy", daemon=True)
-                self._threads.append(thread)
-                thread.start()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                self._start(self._serve, self._keep(self._listener.accept()[0]))
+                self.start(self._serve, self.keep(self._listener.accept()[0]))
 
     def _serve(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError, EOFError):
@@ -127,9 +95,9 @@ class LoopbackProxy:
             else:
                 broker = self._connect_http(client) if self.scheme == "http" else self._connect_socks(client)
                 if broker is not None:
-                    self._start(_copy, broker, client)
+                    self.start(_copy, broker, client)
                     _copy(client, broker)
-        _end(client)
+        end(client)
 
     def _send(self, client: socket.socket, data: bytes) -> None:
         for piece in [data[i : i + 1] for i in range(len(data))] if self._in_pieces else [data]:
@@ -141,13 +109,13 @@ class LoopbackProxy:
             return None
         try:
             target = self._names.get(host, host), self.ports.get(port, port)
-            return self._keep(socket.create_connection(target, 10))
+            return self.keep(socket.create_connection(target, 10))
         except OSError:
             return None
 
     def _connect_socks(self, client: socket.socket) -> socket.socket | None:
-        version, count = _read(client, 2)
-        methods = _read(client, count)
+        version, count = read(client, 2)
+        methods = read(client, count)
         assert version == 5
         wanted = 0 if self._credentials is None else 2
         if wanted not in methods:
@@ -155,19 +123,19 @@ class LoopbackProxy:
             return None
         self._send(client, bytes([5, wanted]))
         if self._credentials is not None:
-            assert _read(client, 1) == b"\x01"
-            given = tuple(_read(client, _read(client, 1)[0]).decode() for _ in range(2))
+            assert read(client, 1) == b"\x01"
+            given = tuple(read(client, read(client, 1)[0]).decode() for _ in range(2))
             self._send(client, bytes([1, given != self._credentials]))
             if given != self._credentials:
                 return None
-        _, command, _, kind = _read(client, 4)
+        _, command, _, kind = read(client, 4)
         assert command == 1
         if kind == 3:
-            host = _read(client, _read(client, 1)[0]).decode()
+            host = read(client, read(client, 1)[0]).decode()
         else:
             family, size = (socket.AF_INET, 4) if kind == 1 else (socket.AF_INET6, 16)
-            host = socket.inet_ntop(family, _read(client, size))
-        broker = self._open(host, int.from_bytes(_read(client, 2), "big"))
+            host = socket.inet_ntop(family, read(client, size))
+        broker = self._open(host, int.from_bytes(read(client, 2), "big"))
         code = 0 if broker is not None else _SOCKS_REFUSED if self._refuses else 5
         # The address is never used by clients. Proxies write all three kinds.
         self._send(client, bytes([5, code, 0, 3, 5]) + b"proxy" + b"\x12\x34")
@@ -176,7 +144,7 @@ class LoopbackProxy:
     def _connect_http(self, client: socket.socket) -> socket.socket | None:
         head = b""
         while not head.endswith(b"\r\n\r\n"):
-            head += _read(client, 1)
+            head += read(client, 1)
         request, *headers = head.decode().split("\r\n")
         method, target, _ = request.split(" ")
         assert method == "CONNECT"
@@ -203,20 +171,5 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
             sink.sendall(data)
-    _end(source)
-    _end(sink)
-
-
-def _end(each: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        each.shutdown(socket.SHUT_RDWR)
-
-
-def _read(source: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = source.recv(size - len(data))
-        if not piece:
-            raise EOFError
-        data += piece
-    return data
+    end(source)
+    end(sink)

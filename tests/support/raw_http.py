@@ -6,10 +6,11 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable
-from types import TracebackType
+
+from tests.support.loopback_service import LoopbackService
 
 
-class RawHttpServer:
+class RawHttpServer(LoopbackService):
     """Runs from construction to ``close``. Each connection has a thread.
 
     Args:
@@ -22,45 +23,30 @@ class RawHttpServer:
     def __init__(self, answer: Callable[[socket.socket], None]) -> None:
         self._answer = answer
         self.stopping = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        super().__init__()
+        self._listener = self.listen()
         self.port: int = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        #: Changed by the thread that accepts, until ``close`` has joined it.
-        self._threads: list[threading.Thread] = []
-        self._acceptor = threading.Thread(target=self._accept, name="raw http server", daemon=True)
-        self._acceptor.start()
-
-    def __enter__(self) -> RawHttpServer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self.start(self._accept)
 
     def close(self) -> None:
-        """End every connection and wait for the threads."""
+        """See ``LoopbackService``."""
         self.stopping.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._acceptor.join(30)
-        for thread in self._threads:
-            thread.join(30)
+        super().close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                connection, _ = self._listener.accept()
-                thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                self.start(self._serve, self.keep(self._listener.accept()[0]))
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            connection.settimeout(60)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._answer(connection)
+        try:
+            with contextlib.suppress(OSError):
+                connection.settimeout(60)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._answer(connection)
+        finally:
+            self.drop(connection)
 
 
 def read_request(connection: socket.socket) -> bytes:

@@ -33,7 +33,7 @@ from tests.support.kafka.cluster_changes import (
 )
 from tests.support.kafka.proxy import KafkaProxy
 from tests.support.kafka.python_admin import await_no_producers
-from tests.support.kafka.reader import iterate_topic
+from tests.support.kafka.reader import partition_values
 from tests.support.kafka.topics import create_topic, delete_topic, partition_leader
 
 BRIEF = "brief"
@@ -349,15 +349,8 @@ class IdempotenceChaos:
         return checker.judge()
 
     def _log(self, topic: str, partition: int) -> Records:
-        for record in iterate_topic(
-            self._servers,
-            topic,
-            partitions=[partition],
-            next_offsets={partition: self._ends.get(f"{topic}-{partition}", 0)},
-            timeout_seconds=READ_SECONDS,
-        ):
-            assert record.value is not None
-            yield record.offset, record.value
+        end = self._ends.get(f"{topic}-{partition}", 0)
+        return partition_values(self._servers, topic, partition, end, READ_SECONDS)
 
     def _misread(self, records: Records) -> Records:
         """With ``--break``: what a faulty reader would return."""

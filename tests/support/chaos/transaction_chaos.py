@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
@@ -27,7 +27,7 @@ from tests.support.chaos.transaction_worker import PARTITIONS, TOPICS, again, po
 from tests.support.chaos.worker_processes import WorkerProcesses
 from tests.support.kafka.cluster import KafkaCluster, KafkaNode
 from tests.support.kafka.committed_records import await_no_open_transaction, committed_offset
-from tests.support.kafka.reader import iterate_topic
+from tests.support.kafka.reader import partition_values
 from tests.support.kafka.topics import create_topic, partition_leader
 
 CHAOS_PROPERTIES = {
@@ -201,7 +201,12 @@ class TransactionChaos:
         }
         transactions = read_ledgers(self._folder)
         places = {
-            f"{topic}-{number}": self._values(topic, number, end, isolation_level)
+            f"{topic}-{number}": (
+                value
+                for _, value in partition_values(
+                    self._servers, topic, number, end, READ_SECONDS, isolation_level
+                )
+            )
             for topic, of_topic in ends.items()
             for number, end in of_topic.items()
         }
@@ -209,18 +214,6 @@ class TransactionChaos:
         self._check_positions(transactions, verdict)
         self._tell_all(transactions, verdict)
         return verdict
-
-    def _values(self, topic: str, number: int, end: int, isolation_level: str) -> Iterator[bytes]:
-        for record in iterate_topic(
-            self._servers,
-            topic,
-            partitions=[number],
-            next_offsets={number: end},
-            timeout_seconds=READ_SECONDS,
-            isolation_level=isolation_level,
-        ):
-            assert record.value is not None
-            yield record.value
 
     def _check_positions(self, transactions: list[Transaction], verdict: Verdict) -> None:
         for name in self._names:

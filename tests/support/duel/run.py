@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from tests.support.kafka.committed_records import await_no_open_transaction
 from tests.support.kafka.java_process import compile_java, java_arguments
 from tests.support.kafka.proxy import KafkaProxy
 from tests.support.kafka.python_admin import open_transactions
-from tests.support.kafka.reader import iterate_topic
+from tests.support.kafka.reader import partition_values
 from tests.support.kafka.topics import await_topic, create_topic, partition_leader
 
 JAVA = "java"
@@ -276,21 +276,13 @@ class DuelRun:
         ends = await_topic(self._servers, topic, PARTITIONS)
         is_whole = isolation_level == "read_uncommitted" or not self._part.is_stuck
         return {
-            partition: list(self._log(topic, partition, end if is_whole else 0, isolation_level))
+            partition: list(
+                partition_values(
+                    self._servers, topic, partition, end if is_whole else 0, _READ_SECONDS, isolation_level
+                )
+            )
             for partition, end in enumerate(ends)
         }
-
-    def _log(self, topic: str, partition: int, end: int, isolation_level: str) -> Iterator[tuple[int, bytes]]:
-        for record in iterate_topic(
-            self._servers,
-            topic,
-            partitions=[partition],
-            next_offsets={partition: end},
-            timeout_seconds=_READ_SECONDS,
-            isolation_level=isolation_level,
-        ):
-            assert record.value is not None
-            yield record.offset, record.value
 
 
 def missing_faults(part: Part, kinds: Iterable[str] = (*BROKER_FAULTS, *CONNECTION_FAULTS)) -> list[str]:

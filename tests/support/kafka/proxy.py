@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import NamedTuple
+
+from tests.support.loopback_service import LoopbackService, read
 
 _HOST = b"127.0.0.1"
 _SIZE = struct.Struct(">i")
@@ -48,8 +48,8 @@ class _Asked(NamedTuple):
     forged: bytes | None
 
 
-class KafkaProxy:
-    """Runs from construction to ``close``.
+class KafkaProxy(LoopbackService):
+    """Runs from construction to ``close``. A callback that still delays a frame must return before.
 
     Args:
         bootstrap_servers: ``127.0.0.1:port`` of every broker, comma-separated.
@@ -63,76 +63,39 @@ class KafkaProxy:
 
     def __init__(self, bootstrap_servers: str, passes: Callable[[Frame], bool | bytes]) -> None:
         self._passes = passes
-        self._sockets: set[socket.socket] = set()
-        self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        self._is_closed = False
+        super().__init__()
         self._addresses: dict[bytes, bytes] = {}
         listeners = []
         for server in bootstrap_servers.split(","):
             port = int(server.rpartition(":")[2])
-            listener = self._keep(socket.create_server(("127.0.0.1", 0)))
+            listener = self.listen()
             own_port = listener.getsockname()[1]
             self._addresses[_HOST + _SIZE.pack(port)] = _HOST + _SIZE.pack(own_port)
             listeners.append((listener, port, own_port))
         self.bootstrap_servers = ",".join(f"127.0.0.1:{own_port}" for _, _, own_port in listeners)
         for listener, port, _ in listeners:
-            self._start(self._accept, listener, port)
-
-    def __enter__(self) -> KafkaProxy:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection. A callback that still delays a frame must return before."""
-        with self._lock:
-            self._is_closed = True
-            sockets = tuple(self._sockets)
-        for each in sockets:
-            _end(each)
-        for thread in self._threads:
-            thread.join(60)
-        # Includes connections that were accepted at the last moment.
-        for each in tuple(self._sockets):
-            each.close()
-
-    def _keep(self, each: socket.socket) -> socket.socket:
-        with self._lock:
-            self._sockets.add(each)
-        return each
-
-    def _start(self, target: Callable[..., None], *arguments: object) -> None:
-        with self._lock:
-            if self._is_closed:
-                return
-            thread = threading.Thread(target=target, args=arguments, name="kafka proxy", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self.start(self._accept, listener, port)
 
     def _accept(self, listener: socket.socket, port: int) -> None:
         while True:
             try:
-                client = self._keep(listener.accept()[0])
+                client = self.keep(listener.accept()[0])
             except OSError:
                 return
             try:
-                broker = self._keep(socket.create_connection(("127.0.0.1", port), 5))
+                broker = self.keep(socket.create_connection(("127.0.0.1", port), 5))
                 broker.settimeout(None)
             except OSError:
-                self._drop(client)
+                self.drop(client)
                 continue
             for each in (client, broker):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             asked: dict[int, _Asked] = {}
-            self._start(self._pass_requests, client, broker, port, asked)
-            self._start(self._pass_answers, client, broker, port, asked)
+            self.start(self._pass_requests, client, broker, port, asked)
+            self.start(self._pass_answers, client, broker, port, asked)
             if self._is_closed:
                 # These two are not served yet, so no other thread closes them.
-                self._drop(client, broker)
+                self.drop(client, broker)
                 return
 
     def _pass_requests(
@@ -153,11 +116,11 @@ class KafkaProxy:
                 is_cut = not verdict
                 if not is_cut:
                     broker.sendall(_SIZE.pack(len(frame)) + frame)
-        self._drop(client)
+        self.drop(client)
         if is_cut or not asked:
             # Otherwise requests that the client sent before it left reach the broker, which ends with its
             # answer.
-            self._drop(broker)
+            self.drop(broker)
 
     def _pass_answers(
         self, client: socket.socket, broker: socket.socket, port: int, asked: dict[int, _Asked]
@@ -178,30 +141,8 @@ class KafkaProxy:
                 for address, own in self._addresses.items():
                     frame = frame.replace(address, own)
                 client.sendall(_SIZE.pack(len(frame)) + frame)
-        self._drop(client, broker)
-
-    def _drop(self, *sockets: socket.socket) -> None:
-        for each in sockets:
-            _end(each)
-            each.close()
-            with self._lock:
-                self._sockets.discard(each)
-
-
-def _end(each: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        each.shutdown(socket.SHUT_RDWR)
+        self.drop(client, broker)
 
 
 def _read_frame(source: socket.socket) -> bytes:
-    return _read(source, _SIZE.unpack(_read(source, _SIZE.size))[0])
-
-
-def _read(source: socket.socket, size: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        part = source.recv(size - len(parts))
-        if not part:
-            raise EOFError
-        parts += part
-    return bytes(parts)
+    return read(source, _SIZE.unpack(read(source, _SIZE.size))[0])

@@ -82,6 +82,27 @@ def iterate_topic(
         yield _as_record(message)
 
 
+def partition_values(
+    bootstrap_servers: str,
+    topic: str,
+    partition: int,
+    end: int,
+    timeout_seconds: float,
+    isolation_level: str = "read_committed",
+) -> Iterator[tuple[int, bytes]]:
+    """Yield offset and value of each record of a partition, which is read at least up to offset ``end``."""
+    for record in iterate_topic(
+        bootstrap_servers,
+        topic,
+        partitions=[partition],
+        next_offsets={partition: end},
+        timeout_seconds=timeout_seconds,
+        isolation_level=isolation_level,
+    ):
+        assert record.value is not None
+        yield record.offset, record.value
+
+
 def iterate_messages(
     bootstrap_servers: str,
     topic: str,

@@ -12,7 +12,6 @@ from tests.support.chaos import idempotence_chaos
 from tests.support.chaos.idempotence_chaos import FAULTS, LEAST_PROXY_FAULTS, PROXY_FAULTS, IdempotenceChaos
 from tests.support.chaos.idempotence_ledger import Lane, LedgerFile, Verdict
 from tests.support.chaos.idempotence_worker import TOPICS
-from tests.support.kafka.reader import ReadRecord
 
 RECORDS = 3000
 GOOD = Verdict(acknowledged=5000, seen=5000)
@@ -44,12 +43,12 @@ def fill(chaos: IdempotenceChaos, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.settle((lane, number, RecordMetadata(topic, 0, number, 0, -1, 1)) for number in range(RECORDS))
     ledger.close()
 
-    def read(servers: str, of: str, *, partitions: list[int], **_: object) -> Iterator[ReadRecord]:
-        if (of, partitions) == (topic, [0]):
+    def read(servers: str, of: str, partition: int, *_: object) -> Iterator[tuple[int, bytes]]:
+        if (of, partition) == (topic, 0):
             for number in range(RECORDS):
-                yield ReadRecord(topic, 0, number, None, lane.value(number, 30), (), True, 0)
+                yield number, lane.value(number, 30)
 
-    monkeypatch.setattr(idempotence_chaos, "iterate_topic", read)
+    monkeypatch.setattr(idempotence_chaos, "partition_values", read)
 
 
 @pytest.mark.parametrize(
