@@ -100,26 +100,6 @@ class Callbacks:
         self.threads.add(threading.get_ident())
 
 
-def read(mock_cluster: MockCluster, topic: str, count: int) -> list[Any]:
-    consumer = peer.Consumer(
-        {
-            "bootstrap.servers": mock_cluster.bootstrap_servers,
-            "group.id": "reader",
-            "auto.offset.reset": "earliest",
-        }
-    )
-    partitions = consumer.list_topics(topic).topics[topic].partitions
-    consumer.assign([peer.TopicPartition(topic, each, 0) for each in partitions])
-    found = []
-    deadline_s = time.monotonic() + PATIENCE_S
-    while len(found) < count and time.monotonic() < deadline_s:
-        message = consumer.poll(0.1)
-        if message is not None and message.error() is None:
-            found.append(message)
-    consumer.close()
-    return found
-
-
 # -- messages and callbacks --------------------------------------------------------------------------------
 
 
@@ -140,7 +120,7 @@ def test_a_delivered_message(cluster: MockCluster, make: Callable[..., Any]) -> 
     assert 0 < message.latency() < PATIENCE_S
     assert message.timestamp()[0] in (1, 2)
     assert (message.leader_epoch(), len(message)) == (None, 5)
-    (found,) = read(cluster, "t", 1)
+    (found,) = cluster.first_messages("t", 1)
     assert (found.key(), found.value(), found.headers()) == (b"key", b"value", [("a", b"b"), ("c", None)])
 
 
@@ -153,7 +133,7 @@ def test_integers_of_other_types(mock_cluster: MockCluster, make: Callable[..., 
         producer.produce("t", b"x", partition=True, timestamp=np.uint32(5), on_delivery=seen)
         assert producer.flush(PATIENCE_S) == 0
     assert [(error, message.partition()) for error, message in seen.seen] == [(None, 1)] * 4
-    assert {each.timestamp() for each in read(mock_cluster, "t", 4)} == {(1, 5)}
+    assert {each.timestamp() for each in mock_cluster.first_messages("t", 4)} == {(1, 5)}
     for partition, timestamp in ((1.0, 0), (None, 0), ("1", 0), (0, 1.0)):
         with pytest.raises(TypeError, match="integer"):
             producer.produce("t", b"x", partition=partition, timestamp=timestamp)
@@ -162,7 +142,7 @@ def test_integers_of_other_types(mock_cluster: MockCluster, make: Callable[..., 
 def test_callbacks_run_in_poll_and_flush_only(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer, seen = make(linger_ms=0), Callbacks()
     producer.produce("t", b"1", callback=seen)
-    read(cluster, "t", 1)
+    cluster.first_messages("t", 1)
     assert seen.seen == []
     assert producer.poll(PATIENCE_S) == 1
     producer.produce("t", b"2", on_delivery=seen)
@@ -177,7 +157,7 @@ def test_messages_without_callback_count_until_they_are_polled(
 ) -> None:
     producer = make(linger_ms=0)
     producer.produce("t", b"1")
-    read(cluster, "t", 1)
+    cluster.first_messages("t", 1)
     assert len(producer) >= 1
     assert producer.poll(PATIENCE_S) == 1
     assert len(producer) == 0
@@ -253,7 +233,7 @@ def test_many_messages_in_order_from_several_threads(
     assert producer.flush(PATIENCE_S) == 0
     assert len(seen.seen) == 1500
     assert all(error is None for error, _ in seen.seen)
-    found = read(mock_cluster, "t", 1500)
+    found = mock_cluster.first_messages("t", 1500)
     for index in range(3):
         mine = [int(each.value()) for each in found if each.key() == b"%d" % index]
         assert mine == list(range(500))
@@ -361,7 +341,7 @@ def test_messages_wait_for_a_topic_that_appears(mock_cluster: MockCluster, make:
     mock_cluster.set_topic_error("late", 0)
     assert producer.flush(PATIENCE_S) == 0
     assert [error for error, _ in seen.seen] == [None] * 50
-    assert [int(each.value()) for each in read(mock_cluster, "late", 50)] == list(range(50))
+    assert [int(each.value()) for each in mock_cluster.first_messages("late", 50)] == list(range(50))
 
 
 @pytest.mark.parametrize("headers", [5, {"a": 7}, [("a", 7)]])
@@ -385,7 +365,7 @@ def test_messages_that_wait_for_their_topic_are_those_of_produce(
     mock_cluster.set_topic_error("late", 0)
     assert producer.flush(PATIENCE_S) == 0
     is_adapter = isinstance(producer, adapter.Producer)
-    found = {each.value(): each for each in read(mock_cluster, "late", 1 + is_adapter)}
+    found = {each.value(): each for each in mock_cluster.first_messages("late", 1 + is_adapter)}
     assert found[b"v"].headers() == [("a", b"1")]
     if is_adapter:
         assert found[b"before"].key() == b"key"
@@ -413,7 +393,7 @@ def test_a_small_queue_is_enough_for_a_transaction(cluster: MockCluster, make: C
         except BufferError:
             producer.poll(0.1)
     producer.commit_transaction(PATIENCE_S)
-    assert len(read(cluster, "t", 100)) == 100
+    assert len(cluster.first_messages("t", 100)) == 100
 
 
 def test_messages_that_wait_for_their_topic_fill_the_queue(
@@ -433,7 +413,7 @@ def test_messages_that_wait_for_their_topic_fill_the_queue(
     assert 40 <= accepted <= 60
     mock_cluster.set_topic_error("late", 0)
     producer.commit_transaction(PATIENCE_S)
-    assert len(read(mock_cluster, "late", accepted)) == accepted
+    assert len(mock_cluster.first_messages("late", accepted)) == accepted
 
 
 REFUSED: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
@@ -465,7 +445,7 @@ def test_a_transaction_goes_on_after_a_message_that_produce_refuses(
             producer.produce(*arguments, **keywords)
     producer.produce("t", b"2")
     producer.commit_transaction(PATIENCE_S)
-    assert b"2" in [each.value() for each in read(cluster, "t", 1 + is_known)]
+    assert b"2" in [each.value() for each in cluster.first_messages("t", 1 + is_known)]
 
 
 def test_a_transaction_goes_on_after_a_full_queue(cluster: MockCluster, make: Callable[..., Any]) -> None:
@@ -480,7 +460,7 @@ def test_a_transaction_goes_on_after_a_full_queue(cluster: MockCluster, make: Ca
             producer.produce("t", bytes(200_000))
             count += 1
     producer.commit_transaction(PATIENCE_S)
-    assert len(read(cluster, "t", count)) == count
+    assert len(cluster.first_messages("t", count)) == count
 
 
 def test_a_topic_that_does_not_exist(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
@@ -602,7 +582,7 @@ def test_close(cluster: MockCluster, make: Callable[..., Any]) -> None:
 def test_a_with_block_delivers(cluster: MockCluster, make: Callable[..., Any]) -> None:
     with make() as producer:
         producer.produce("t", b"inside")
-    assert [each.value() for each in read(cluster, "t", 1)] == [b"inside"]
+    assert [each.value() for each in cluster.first_messages("t", 1)] == [b"inside"]
 
 
 def test_produce_batch(mock_cluster: MockCluster, make: Callable[..., Any]) -> None:
@@ -705,7 +685,7 @@ def test_a_batch_is_read_without_the_methods_of_its_dictionaries(
     assert producer.produce_batch("t", messages) == 2
     assert dict.get(messages[2], "_error") is not None
     assert producer.flush(PATIENCE_S) == 0
-    assert [each.value() for each in read(cluster, "t", 2)] == [b"1", b"2"]
+    assert [each.value() for each in cluster.first_messages("t", 2)] == [b"1", b"2"]
 
 
 class FalseCallbacks(Callbacks):
@@ -734,7 +714,7 @@ def test_a_batch_has_the_partitions_headers_and_timestamps_of_its_messages(mock_
     ]
     assert producer.produce_batch("t", messages, partition=2) == 2
     assert producer.flush(PATIENCE_S) == 0
-    first, second = sorted(read(mock_cluster, "t", 2), key=lambda each: each.value())
+    first, second = sorted(mock_cluster.first_messages("t", 2), key=lambda each: each.value())
     assert (first.partition(), first.headers()) == (1, [("a", b"b")])
     assert (second.partition(), second.timestamp()[1]) == (2, 1234567890123)
     producer.close()
@@ -789,7 +769,7 @@ def test_produce_batch_of_a_serializing_producer_does_not_serialize(
     producer = client.SerializingProducer(settings)
     assert producer.produce_batch("t", [{"value": b"v", "key": b"k"}]) == 1
     assert producer.flush(PATIENCE_S) == 0
-    (found,) = read(cluster, "t", 1)
+    (found,) = cluster.first_messages("t", 1)
     assert (found.key(), found.value()) == (b"k", b"v")
     producer.close()
 
@@ -852,7 +832,7 @@ def test_a_serializing_producer(cluster: MockCluster, client: ModuleType) -> Non
     )
     producer.produce("t", key=1, value={"a": 2})
     assert producer.flush(PATIENCE_S) == 0
-    (found,) = read(cluster, "t", 1)
+    (found,) = cluster.first_messages("t", 1)
     assert (found.key(), found.value()) == (b"1", b'{"a": 2}')
     assert contexts == [("t", "key"), ("t", "value")]
     with pytest.raises(client.KafkaException) as raised:
@@ -1065,7 +1045,7 @@ def test_messages_that_wait_for_their_topic_are_delivered_at_exit(
     program = AT_EXIT_OF_A_CHILD if in_child else AT_EXIT
     result = run(program, cluster.bootstrap_servers)
     assert result.returncode == 0, result.stderr
-    assert [each.value() for each in read(cluster, "t", 1)] == [b"x"]
+    assert [each.value() for each in cluster.first_messages("t", 1)] == [b"x"]
 
 
 def test_messages_that_are_lost_at_exit_are_logged() -> None:
@@ -1140,7 +1120,10 @@ def test_a_forked_child_has_an_empty_queue_and_its_own_connections(
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert {each.value() for each in read(cluster, "t", 2)} == {b"parent", b"child"}
+    assert {each.value() for each in cluster.first_messages("t", 2)} == {
+        b"parent",
+        b"child",
+    }
 
 
 def test_a_signal_handler_that_interrupts_produce_is_refused(cluster: MockCluster) -> None:

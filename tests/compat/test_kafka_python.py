@@ -11,13 +11,11 @@ import importlib
 import inspect
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import confluent_kafka
 import numpy as np
 import pytest
 
@@ -86,25 +84,6 @@ def make(client: ModuleType, mock_cluster: MockCluster) -> Iterator[Callable[...
             each.close(timeout=5 if client is peer else 0)
 
 
-def read(mock_cluster: MockCluster, topic: str, count: int) -> list[Any]:
-    config = {
-        "bootstrap.servers": mock_cluster.bootstrap_servers,
-        "group.id": "g",
-        "auto.offset.reset": "earliest",
-    }
-    consumer = confluent_kafka.Consumer(config)
-    partitions = consumer.list_topics(topic).topics[topic].partitions
-    consumer.assign([confluent_kafka.TopicPartition(topic, each, 0) for each in partitions])
-    found: list[Any] = []
-    deadline_s = time.monotonic() + PATIENCE_S
-    while len(found) < count and time.monotonic() < deadline_s:
-        message = consumer.poll(0.1)
-        if message is not None and message.error() is None:
-            found.append(message)
-    consumer.close()
-    return found
-
-
 def test_the_documented_example(mock_cluster: MockCluster, client: ModuleType, errors: ModuleType) -> None:
     """The example of kafka-python's documentation, with another import line."""
     mock_cluster.create_topic("my-topic", 2)
@@ -132,7 +111,7 @@ def test_the_documented_example(mock_cluster: MockCluster, client: ModuleType, e
     producer.send("json-topic", b"x".hex()).add_callback(done.append).add_errback(done.append)
     producer.flush()
     producer.close()
-    assert [message.value() for message in read(mock_cluster, "json-topic", 2)] == [
+    assert [message.value() for message in mock_cluster.first_messages("json-topic", 2)] == [
         b'{"key": "value"}',
         b'"78"',
     ]
@@ -250,7 +229,7 @@ def test_serializers(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer = make(key_serializer=str.encode, value_serializer=Upper())
     producer.send("t", "value", key="key")
     producer.close()
-    (message,) = read(cluster, "t", 1)
+    (message,) = cluster.first_messages("t", 1)
     assert (message.key(), message.value()) == (b"key", b"VALUE")
     assert closed == [True]
 
@@ -269,14 +248,14 @@ def test_serializers_get_none_as_well(mock_cluster: MockCluster, make: Callable[
     places = [each.get(PATIENCE_S) for each in futures]
     assert places[1].partition == places[2].partition
     assert places[1].serialized_key_size == 4
-    found = {(message.key(), message.value()) for message in read(mock_cluster, "t", 3)}
+    found = {(message.key(), message.value()) for message in mock_cluster.first_messages("t", 3)}
     assert found == {(b'"k"', b"null"), (b"null", b"5"), (b"null", b"6")}
 
 
 def test_a_serializer_may_return_none(cluster: MockCluster, make: Callable[..., Any]) -> None:
     producer = make(value_serializer=lambda value: None)
     assert producer.send("t", "x", b"k").get(PATIENCE_S).serialized_value_size == -1
-    (message,) = read(cluster, "t", 1)
+    (message,) = cluster.first_messages("t", 1)
     assert (message.key(), message.value()) == (b"k", None)
 
 
@@ -295,7 +274,7 @@ def test_a_serializer_may_add_headers(
     headers = None if given is None else list(given)
     metadata = make(value_serializer=WithSchemaId()).send("t", b"v", headers=headers).get(PATIENCE_S)
     assert metadata.serialized_header_size == sum(len(name) + len(value) for name, value in expected)
-    (message,) = read(cluster, "t", 1)
+    (message,) = cluster.first_messages("t", 1)
     assert message.headers() == expected
 
 
@@ -358,7 +337,7 @@ def test_acks_and_codecs(cluster: MockCluster, make: Callable[..., Any], acks: A
     is_ours = isinstance(producer, adapter.KafkaProducer)
     # With acks=0, kafka-python's requests are lost if the broker answers: it ends the connection.
     if acks != 0 or is_ours:
-        assert len(read(cluster, "t", 20)) == 20
+        assert len(cluster.first_messages("t", 20)) == 20
     if acks == 0 and is_ours:
         assert futures[0].value.offset == -1  # as documented; kafka-python returns 0
 

@@ -19,6 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from confluent_kafka import Message
+
+from tests.support.kafka.reader import first_messages
+
 DEFAULT_LIFETIME_SECONDS = 3 * 3600.0
 ALL_BROKERS = -1
 LEADERLESS = -1
@@ -165,6 +169,10 @@ class MockCluster:
 
     def create_topic(self, topic: str, partitions: int = 4, replication_factor: int | None = None) -> None:
         self._do("create_topic", topic, partitions, replication_factor or self.broker_count)
+
+    def first_messages(self, topic: str, count: int) -> list[Message]:
+        """See ``reader.first_messages``."""
+        return first_messages(self.bootstrap_servers, topic, count)
 
     def delete_topic(self, topic: str) -> None:
         self._do("delete_topic", topic)

@@ -103,6 +103,25 @@ def partition_values(
         yield record.offset, record.value
 
 
+def first_messages(
+    bootstrap_servers: str, topic: str, count: int, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+) -> list[Message]:
+    """The first messages of a topic, or those that there are when the time is over."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "reader", "auto.offset.reset": "earliest"}
+    )
+    partitions = consumer.list_topics(topic).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
+    found: list[Message] = []
+    deadline = time.monotonic() + timeout_seconds
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            found.append(message)
+    consumer.close()
+    return found
+
+
 def iterate_messages(
     bootstrap_servers: str,
     topic: str,
