@@ -123,6 +123,34 @@ def test_close_releases_callers_that_wait_for_memory(stage: Stage, cluster: Fake
     assert [type(error) for error in errors] == [ProducerClosedError] * 3
 
 
+def test_close_while_threads_send_loses_no_record(stage: Stage) -> None:
+    """Each send is either refused or has exactly one outcome; the check after the test counts them."""
+    cluster = stage.cluster(topics={"t": 3})
+    # With more memory, the compiled kernel would accept a hundred thousand records before the first 200
+    # arrive.
+    producer = stage.producer(cluster, linger_ms=1, ordered=False, buffer_memory=131072)
+    producer.send().metadata()
+    running = threading.Barrier(5)
+
+    def keep_sending() -> None:
+        running.wait()
+        while True:
+            try:
+                producer.send()
+            except ProducerClosedError:
+                return
+
+    callers = [threading.Thread(target=keep_sending) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    running.wait()
+    cluster.wait_for(lambda: sum(len(cluster.records("t", p)) for p in range(3)) > 200, what="traffic")
+    _quiet_close(producer, 0)
+    for caller in callers:
+        caller.join(PATIENCE_S)
+        assert not caller.is_alive()
+
+
 def test_flush_without_records_returns(stage: Stage, cluster: FakeCluster) -> None:
     producer = stage.producer(cluster)
     producer.kafka.flush(PATIENCE_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 
@@ -56,6 +57,24 @@ def test_waiting_callers_are_served_in_order(stage: Stage, cluster: FakeCluster)
     producer.kafka.flush(PATIENCE_S)
     values = [r.value[:8] for r in cluster.records("t")[1:] if r.value]
     assert values == [b"waiter-%d" % index for index in range(4)]
+
+
+def test_eight_threads_share_a_buffer_that_is_too_small(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"t": 2})
+    producer = stage.producer(cluster, buffer_memory=32_768, batch_size=4096, linger_ms=1)
+
+    def work(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(40):
+            producer.send(value=rng.randbytes(rng.randrange(1, 6000)))
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(PATIENCE_S)
+    producer.kafka.flush(PATIENCE_S)
+    assert sum(len(cluster.records("t", p)) for p in (0, 1)) == 320
 
 
 @pytest.mark.parametrize("recovery", ["none", "rebootstrap"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -233,6 +234,34 @@ def test_ignored_keys_do_not_choose_partitions(stage: Stage) -> None:
     assert result.failures(PATIENCE_S) == []
     assert len(set(result.partitions())) == 1
     assert stored(cluster, result, 59).key == b"59"
+
+
+def test_threads_do_not_mix_up_each_others_rows(stage: Stage) -> None:
+    cluster = stage.cluster(topics={"t": 3})
+    kafka = stage.producer(cluster, batch_size=5000, linger_ms=1).kafka
+    results: dict[int, Any] = {}
+    rows = 6000
+
+    def run(number: int) -> None:
+        sent = [b"%d-%d" % (number, n) for n in range(rows)]
+        if number < 3:
+            table = pa.table({"value": sent, "key": sent})
+            results[number] = kafka.send_arrow("t", table, key="key" if number % 2 else None, value="value")
+        else:
+            results[number] = [kafka.send("t", value, key=value) for value in sent]
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    kafka.flush(PATIENCE_S)
+    log = {(p, r.offset): r.value for p in range(3) for r in cluster.records("t", p)}
+    assert len(log) == 4 * rows
+    for number, result in results.items():
+        for n, future in enumerate(result):
+            metadata = future.result(PATIENCE_S)
+            assert log[metadata.partition, metadata.offset] == b"%d-%d" % (number, n)
 
 
 # -- rows that fail ----------------------------------------------------------------------------------------
