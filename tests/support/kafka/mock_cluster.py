@@ -238,9 +238,6 @@ class MockCluster:
         """Advertise and accept only these versions, on all brokers at once."""
         self._do("set_api_versions", api_key, lowest, highest)
 
-    def hide_api(self, api_key: int) -> None:
-        self._do("set_api_versions", api_key, -1, -1)
-
     def push_errors(self, api_key: int, *codes: int) -> None:
         """Fail the next requests of this API, one per code (0: let the request succeed)."""
         self._do("push_errors", api_key, list(codes))
