@@ -87,7 +87,10 @@ def _is_unusual(step: Step) -> bool:
         return bool(step.on_delivery)
     if isinstance(step, Transaction):
         return bool(step.prepared_for or step.renames) or any(map(_is_unusual, step.steps))
-    return isinstance(step, Cancelled)
+    if isinstance(step, Cancelled):
+        # What is cancelled may or may not have happened; nothing else is concerned.
+        return any(isinstance(each, (Transaction, Close)) or _is_unusual(each) for each in step.steps)
+    return False
 
 
 def _answers_in_time(plan: Plan, settings: Mapping[str, Any]) -> bool:
@@ -127,7 +130,7 @@ def _is_curable(plan: Plan, settings: Mapping[str, Any]) -> bool:
 
 
 def _gives_up(caller: Caller) -> bool:
-    inner = [each for step in caller.steps if isinstance(step, Transaction) for each in step.steps]
+    inner = [each for step in caller.steps for each in getattr(step, "steps", ())]
     return any(isinstance(step, (Purge, Close)) for step in (*caller.steps, *inner))
 
 

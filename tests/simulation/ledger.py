@@ -204,13 +204,20 @@ class Ledger:
         found += self._atomicity({v: at for v, at in places.items() if v not in gone}, committed)
         return [*found, *self._offset(cluster), *_hanging(cluster)]
 
-    def not_delivered(self) -> Iterable[str]:
-        """Accepted records and transactions that have failed, although retries cure all that was wrong."""
+    def not_delivered(self, has_metadata: bool) -> Iterable[str]:
+        """Accepted records and transactions that have failed, although retries cure all that was wrong.
+
+        Args:
+            has_metadata: metadata comes within ``max_block_ms``, too.
+        """
         lacking = {ending.number for s in self.sent if _was_refused(s) for ending in s.transactions}
         for ending in self.transactions:
             if ending.is_to_be_committed and ending.told != "committed" and ending.number not in lacking:
                 yield f"transaction {ending.number} is {ending.told}, and retries cure all that was wrong"
         for sent in self.sent:
+            late = sent.raised or sent.error
+            if has_metadata and isinstance(late, MetadataTimeoutError):
+                yield f"{sent} got no metadata, and retries cure all that was wrong: {late!r}"
             if any(not ending.is_to_be_committed or ending.number in lacking for ending in sent.transactions):
                 continue
             if sent.error is not None and not _was_refused(sent):

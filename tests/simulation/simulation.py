@@ -294,7 +294,8 @@ class _Run:
             in_order=is_idempotent or in_flight == 1,
         )
         if self.cured_after_s is not None:
-            found += self.ledger.not_delivered()
+            has_metadata = self.cured_after_s < config["max_block_ms"] / 2000
+            found += self.ledger.not_delivered(has_metadata)
         found += [f"the broker received: {text}" for text in self.cluster.violations]
         found += [f"the fake broker failed: {error!r}" for error in self.cluster.internal_errors]
         return found
