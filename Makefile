@@ -16,16 +16,16 @@ $(VENV)/.created:
 	@touch $@
 
 # The package and a group of pyproject.toml. With -j, one pip at a time in an environment.
-$(VENV)/.installed-%: pyproject.toml constraints.txt | $(VENV)/.created
+$(VENV)/.installed-%: pyproject.toml build_tools/constraints.txt | $(VENV)/.created
 	KPRODUCER_NATIVE=0 PYTHONWARNINGS=ignore $(if $(shell command -v flock),flock $(VENV)/.created) \
-		$(PY) -m pip install --quiet -c constraints.txt -e '.[$*]'
+		$(PY) -m pip install --quiet -c build_tools/constraints.txt -e '.[$*]'
 	@touch $@
 
 # $(call needs,GROUP): what a command needs. After make setup, or with ALL=1: all groups.
 needs = $(VENV)/.installed-$(if $(ALL)$(wildcard $(VENV)/.installed-dev),dev,$(1))
 
 # Only changed files; without a compiler (77) Python code runs instead.
-COMPILE := -W ignore native_build.py || test $$? -eq 77
+COMPILE := -W ignore -m build_tools.native_build || test $$? -eq 77
 
 setup: $(VENV)/.installed-dev ## create the virtual environment (.venv) with all dependencies; others install what they need
 	@$(PY) $(COMPILE)
@@ -45,7 +45,7 @@ endef
 # Beside Debian's packages: gssapi is compiled with their headers. Not part of setup, which works without Kerberos.
 $(VENV)/.kerberos: $(call needs,dev)
 	$(call install_packages,krb5kdc kdb5_util kadmin.local kinit krb5-config,krb5-kdc krb5-admin-server krb5-user libkrb5-dev)
-	$(PY) -m pip install --quiet -c constraints.txt 'gssapi>=1.9'
+	$(PY) -m pip install --quiet -c build_tools/constraints.txt 'gssapi>=1.9'
 	@touch $@
 
 kerberos: $(VENV)/.kerberos ## install what the Kerberos tests need: MIT Kerberos (on Debian, as root) and the package gssapi
@@ -56,7 +56,7 @@ browser: ## install what the tests of the documentation site need: Chromium and 
 	$(call install_packages,$(BROWSER) chromedriver,chromium chromium-driver)
 
 native: $(call needs,native) ## compile the native core in place (only changed files)
-	@$(PY) -W ignore native_build.py
+	@$(PY) -W ignore -m build_tools.native_build
 
 generate: $(call needs,codegen) ## compile specs/ into generated/, and tables of the package into the files that repeat them
 	$(PY) -m codegen specs generated/kproducer_messages
@@ -169,7 +169,7 @@ wheel: $(call needs,native) ## build a wheel with the native core into dist/, an
 wheels: $(call needs,dev) ## build wheels for manylinux and musllinux with zig's C compiler and the Pythons found into dist/ (PYTHONS=python3.10 ..., WHEEL_MACHINE=aarch64)
 	rm -rf dist
 	KPRODUCER_NATIVE=0 $(PY) -W ignore -c 'import setuptools; setuptools.setup()' --quiet sdist
-	$(PY) build_wheels.py $(if $(WHEEL_MACHINE),--machine $(WHEEL_MACHINE)) dist/*.tar.gz $(PYTHONS)
+	$(PY) -m build_tools.build_wheels $(if $(WHEEL_MACHINE),--machine $(WHEEL_MACHINE)) dist/*.tar.gz $(PYTHONS)
 
 SANITIZERS     := -fsanitize=address,undefined -fno-sanitize-recover=all
 # Sanitizers keep freed memory for a while, so memory limits do not hold.
@@ -177,7 +177,7 @@ SANITIZE_TESTS ?= tests/unit tests/testing tests/scenarios tests/codegen
 sanitize: $(call needs,dev) ## test the native core under gcc's address and undefined-behaviour sanitizers (in build/sanitized)
 	rm -rf build/sanitized && mkdir -p build/sanitized
 	git ls-files --cached --others --exclude-standard | tar -cf - -T - | tar -xf - -C build/sanitized
-	cd build/sanitized && CFLAGS="$(SANITIZERS) -O1 -g" LDFLAGS="$(SANITIZERS)" $(abspath $(PY)) -W ignore native_build.py
+	cd build/sanitized && CFLAGS="$(SANITIZERS) -O1 -g" LDFLAGS="$(SANITIZERS)" $(abspath $(PY)) -W ignore -m build_tools.native_build
 	cd build/sanitized && KPRODUCER_KERNEL=native PYTHONPATH="$$PWD:$$PWD/generated" PYTHONMALLOC=malloc \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:log_path=$$PWD/report" \

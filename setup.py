@@ -1,6 +1,6 @@
 """The one part of the build that pyproject.toml cannot state: there are modules to compile.
 
-``NativeBuild`` (``native_build.py``) finds their sources itself; one name makes setuptools run it.
+``build_tools/native_build.py`` finds their sources itself; one name makes setuptools run it.
 """
 
 from setuptools import Extension, setup

@@ -107,7 +107,7 @@ def warn_without_native_core() -> None:
             "import kproducer in only one interpreter of the process (mod_wsgi: WSGIApplicationGroup"
             " %{GLOBAL}; uWSGI: single-interpreter = true)"
         )
-    elif (root / "native_build.py").exists():
+    elif (root / "build_tools" / "native_build.py").exists():
         remedy = (
             f"kproducer was imported from its source tree {root}: run `make native` there, or start Python"
             " elsewhere to use an installed kproducer"

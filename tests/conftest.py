@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from build_tools.native_build import stale_modules
 from kproducer import build_info
-from native_build import stale_modules
 from tests.support.browser import skip_or_fail_without_browser
 from tests.support.kafka.fixtures import (
     each_kafka,

@@ -1,9 +1,9 @@
 """SourceFinder: imports the Python source of modules that are also compiled.
 
-mypyc compiles the modules on the way of a batch; ``native_build.py`` lists them. Debuggers, profilers and
-coverage tools see nothing of compiled code, and tests cannot replace its parts: ``KPRODUCER_INTERPRETED=1``
-runs the sources, with the kernel that ``KPRODUCER_KERNEL`` chooses. The pure kernel implies it, and so does a
-second interpreter in one process (mod_wsgi, uWSGI).
+mypyc compiles the modules on the way of a batch; ``build_tools/native_build.py`` lists them. Debuggers,
+profilers and coverage tools see nothing of compiled code, and tests cannot replace its parts:
+``KPRODUCER_INTERPRETED=1`` runs the sources, with the kernel that ``KPRODUCER_KERNEL`` chooses. The pure
+kernel implies it, and so does a second interpreter in one process (mod_wsgi, uWSGI).
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _make_demo(tmp_path: Path, *variables: str) -> str:
 
 def test_the_demo_installs_what_it_needs_and_no_more(tmp_path):
     commands = _make_demo(tmp_path)
-    assert "pip install --quiet -c constraints.txt -e '.[demo]'" in commands
+    assert "pip install --quiet -c build_tools/constraints.txt -e '.[demo]'" in commands
     assert "--spark" not in commands
 
 

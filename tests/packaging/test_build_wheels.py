@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import build_wheels
-from native_build import ROOT
-from recompress_wheels import recompress
+from build_tools import build_wheels
+from build_tools.native_build import ROOT
+from build_tools.recompress_wheels import recompress
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 

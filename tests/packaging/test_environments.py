@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from native_build import ROOT
+from build_tools.native_build import ROOT
 
 
 def installed_by(target: str, venv: Path, *variables: str) -> list[str]:

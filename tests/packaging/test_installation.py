@@ -212,7 +212,8 @@ def test_a_producer_that_starts_in_an_uncompiled_source_tree_warns_once(
     not_compiled: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "kproducer").symlink_to(not_compiled / "kproducer")
-    (tmp_path / "native_build.py").touch()
+    (tmp_path / "build_tools").mkdir()
+    (tmp_path / "build_tools" / "native_build.py").touch()
     done = run_python(START_TWO_PRODUCERS, tmp_path, **NOT_COMPILED)
     assert done.stdout.startswith(str(tmp_path)), "the current directory hides the installed package"
     assert done.stderr.count("native core") == 1

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from build_commands import absolute_links
-from native_build import ROOT
+from build_tools.build_commands import absolute_links
+from build_tools.native_build import ROOT
 from tests.packaging.wheel_check import DEMO_NEEDS
 
 SOURCE = "https://example.com/us/sample"

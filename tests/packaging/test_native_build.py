@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from native_build import MYPY_FLAGS, NO_COMPILER, ROOT, native_sources, stale_modules
+from build_tools.native_build import MYPY_FLAGS, NO_COMPILER, ROOT, native_sources, stale_modules
 from tests.packaging.wheel_check import WheelError, check_contents
 
+IN_PLACE = ("-m", "build_tools.native_build")
 SOURCES = "[project]\nname = 'sample'\nversion = '1'\n[tool.setuptools]\npackages = []\n"
 
 
@@ -30,12 +31,11 @@ def project(tmp_path: Path) -> Path:
     (package / "__init__.py").touch()
     (package / "_answer.pyx").write_text("# cython: language_level=3\ndef answer():\n    return 42\n")
     (tmp_path / "kproducer" / "__init__.py").touch()
-    for name in ("native_build.py", "build_commands.py"):
-        (tmp_path / name).write_text((ROOT / name).read_text())
+    shutil.copytree(ROOT / "build_tools", tmp_path / "build_tools")
     configuration = (
         "[tool.setuptools.cmdclass]\n"
-        "build_ext = 'native_build.NativeBuild'\n"
-        "bdist_wheel = 'build_commands.TaggedWheel'\n"
+        "build_ext = 'build_tools.native_build.NativeBuild'\n"
+        "bdist_wheel = 'build_tools.build_commands.TaggedWheel'\n"
     )
     one = "[[tool.setuptools.ext-modules]]\nname = 'kproducer.inner._answer'\nsources = ['_answer.pyx']\n"
     (tmp_path / "pyproject.toml").write_text(SOURCES + configuration + one)
@@ -65,18 +65,18 @@ def make_newer(source: Path) -> None:
 
 
 def test_each_source_is_compiled_beside_itself(project: Path) -> None:
-    done = build(project, "native_build.py")
+    done = build(project, *IN_PLACE)
     assert done.returncode == 0, done.stderr
     assert answer(project) == "42"
     assert not list(project.glob("kproducer/**/*.c"))
 
 
 def test_a_changed_source_is_recompiled(project: Path) -> None:
-    assert build(project, "native_build.py").returncode == 0
+    assert build(project, *IN_PLACE).returncode == 0
     source = project / "kproducer" / "inner" / "_answer.pyx"
     source.write_text(source.read_text().replace("42", "43"))
     make_newer(source)
-    assert build(project, "native_build.py").returncode == 0
+    assert build(project, *IN_PLACE).returncode == 0
     assert answer(project) == "43"
 
 
@@ -86,12 +86,12 @@ def test_a_changed_declaration_recompiles_its_users(project: Path) -> None:
     source = package / "_answer.pyx"
     using = "from kproducer.inner._sizes cimport SIZE\ndef answer():\n    return SIZE\n"
     source.write_text("# cython: language_level=3\n" + using)
-    assert build(project, "native_build.py").returncode == 0
+    assert build(project, *IN_PLACE).returncode == 0
     assert answer(project) == "7"
     declaration = package / "_sizes.pxd"
     declaration.write_text("cdef enum:\n    SIZE = 8\n")
     make_newer(declaration)
-    assert build(project, "native_build.py").returncode == 0
+    assert build(project, *IN_PLACE).returncode == 0
     assert answer(project) == "8"
 
 
@@ -146,7 +146,7 @@ def test_an_interpreter_without_native_core_gets_a_wheel_for_every_platform(
         "PyPy": "platform.python_implementation = lambda: 'PyPy'\n",
         "CPython without GIL": "sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1\n",
     }
-    source = project / "native_build.py"
+    source = project / "build_tools" / "native_build.py"
     start = "class NativeBuild("
     source.write_text(source.read_text().replace(start, f"{pretend[interpreter]}\n\n{start}"))
     assert tag_of_wheel(project) == "py3-none-any"
@@ -181,7 +181,7 @@ def test_modules_of_a_wheel_have_symbols_only_for_debugging(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the options are those of GNU's linker")
 def test_modules_of_a_checkout_have_symbols_for_profilers(project: Path) -> None:
-    assert build(project, "native_build.py").returncode == 0
+    assert build(project, *IN_PLACE).returncode == 0
     (module,) = project.glob("kproducer/inner/*.so")
     assert SYMBOLS in module.read_bytes()
 
@@ -214,7 +214,7 @@ USE = "from kproducer.sender import metrics; print(metrics.twice(), metrics.__fi
 
 
 def test_python_modules_are_compiled_beside_their_sources(typed_project: Path) -> None:
-    done = build(typed_project, "native_build.py")
+    done = build(typed_project, *IN_PLACE)
     assert done.returncode == 0, done.stderr
     result, path = build(typed_project, "-c", USE).stdout.split()
     assert result == "84"
@@ -224,7 +224,7 @@ def test_python_modules_are_compiled_beside_their_sources(typed_project: Path) -
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems compile a module for each source")
 def test_modules_that_refer_to_the_shared_one_are_compiled_once_in_a_checkout(typed_project: Path) -> None:
     recording = compiler_that(typed_project, when="*", does='echo "$@" >>commands')
-    done = build(typed_project, "native_build.py", CC=recording)
+    done = build(typed_project, *IN_PLACE, CC=recording)
     assert done.returncode == 0, done.stderr
     commands = (typed_project / "commands").read_text().splitlines()
     compiled = [command for command in commands if "/mypyc/" in command and " -c " in command]
@@ -234,7 +234,7 @@ def test_modules_that_refer_to_the_shared_one_are_compiled_once_in_a_checkout(ty
     assert "-Wno-misleading-indentation" in of_shared.split()
     # Results of that build are enough for the next one.
     (typed_project / "commands").unlink()
-    assert build(typed_project, "native_build.py", CC=recording).returncode == 0
+    assert build(typed_project, *IN_PLACE, CC=recording).returncode == 0
     assert not [each for each in (typed_project / "commands").read_text().splitlines() if "mypyc" in each]
     result, path = build(typed_project, "-c", USE).stdout.split()
     assert result == "84"
@@ -242,14 +242,14 @@ def test_modules_that_refer_to_the_shared_one_are_compiled_once_in_a_checkout(ty
 
 
 def test_sources_of_cython_can_be_compiled_alone(typed_project: Path) -> None:
-    done = build(typed_project, "native_build.py", KPRODUCER_NATIVE="cython")
+    done = build(typed_project, *IN_PLACE, KPRODUCER_NATIVE="cython")
     assert done.returncode == 0, done.stderr
     assert answer(typed_project) == "42"
     assert build(typed_project, "-c", USE).stdout.split()[1].endswith(".py")
 
 
 def test_progress_is_shown_for_what_is_compiled(typed_project: Path) -> None:
-    first, second = (build(typed_project, "native_build.py").stdout for _ in range(2))
+    first, second = (build(typed_project, *IN_PLACE).stdout for _ in range(2))
     assert first.splitlines()[:2] == [
         "translating 2 Python modules with mypyc",
         "translating 1 modules with Cython",
@@ -263,7 +263,7 @@ def test_a_python_module_that_left_the_list_runs_as_it_is(typed_project: Path) -
     compiled = typed_project / "kproducer" / "sender" / ("other" + EXTENSION_SUFFIXES[0])
     compiled.touch()
     compiled.with_name("other.py").touch()
-    assert build(typed_project, "native_build.py").returncode == 0
+    assert build(typed_project, *IN_PLACE).returncode == 0
     assert not compiled.exists()
 
 
@@ -281,7 +281,7 @@ def test_python_modules_that_cannot_be_compiled_run_as_they_are(typed_project: P
     result, path = build(typed_project, "-c", USE).stdout.split()
     assert result == "84"
     assert path.endswith(".py")
-    assert build(typed_project, "native_build.py", **environment).returncode != 0
+    assert build(typed_project, *IN_PLACE, **environment).returncode != 0
 
 
 @pytest.mark.parametrize("failing", ["__native", "references"])
@@ -309,8 +309,8 @@ def test_a_module_that_was_half_written_when_the_build_was_killed_is_not_used(pr
     half = compiler_that(
         project, when="*-shared*", does='while [ "$1" != -o ]; do shift; done; echo half >"$2"; kill -9 $PPID'
     )
-    assert build(project, "native_build.py", CC=half).returncode != 0
-    assert build(project, "native_build.py").returncode == 0
+    assert build(project, *IN_PLACE, CC=half).returncode != 0
+    assert build(project, *IN_PLACE).returncode == 0
     assert answer(project) == "42"
 
 
@@ -326,9 +326,9 @@ def test_a_translation_that_was_half_written_when_the_build_was_killed_is_not_us
         "    half.write_text('half')\n"
         "    os.kill(os.getpid(), 9)\n"
     )
-    assert build(project, "native_build.py").returncode != 0
+    assert build(project, *IN_PLACE).returncode != 0
     shutil.rmtree(project / "Cython")
-    assert build(project, "native_build.py").returncode == 0
+    assert build(project, *IN_PLACE).returncode == 0
     assert answer(project) == "42"
 
 
@@ -353,7 +353,7 @@ def make_setup(project: Path, **environment: str) -> subprocess.CompletedProcess
     python = venv / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    for path in (project / "constraints.txt", venv / ".created", venv / ".installed-dev"):
+    for path in (project / "build_tools" / "constraints.txt", venv / ".created", venv / ".installed-dev"):
         path.touch()
     return subprocess.run(
         ["make", "-f", ROOT / "Makefile", "setup", f"VENV={venv}"],
@@ -387,26 +387,26 @@ def test_setup_without_a_compiler_is_done_and_says_so(project: Path) -> None:
 
 
 def test_nothing_is_compiled_if_the_caller_does_it(project: Path) -> None:
-    assert build(project, "native_build.py", KPRODUCER_NATIVE="0").returncode == 0
+    assert build(project, *IN_PLACE, KPRODUCER_NATIVE="0").returncode == 0
     assert answer(project) == ""
 
 
 def test_without_a_compiler_the_build_fails_where_the_core_is_required(project: Path) -> None:
-    done = build(project, "native_build.py", CC="false")
+    done = build(project, *IN_PLACE, CC="false")
     assert done.returncode == NO_COMPILER
     assert "apt-get install gcc python3-dev" in done.stderr
 
 
 def test_a_module_that_does_not_compile_does_not_stop_others(project: Path) -> None:
     (project / "kproducer" / "inner" / "_a_broken.pyx").write_text("def broken(:\n")
-    done = build(project, "native_build.py")
+    done = build(project, *IN_PLACE)
     assert done.returncode != 0
     assert "not compiled: kproducer.inner._a_broken" in done.stdout + done.stderr
     assert answer(project) == "42"
 
 
 def test_modules_compiled_from_older_sources_are_named(project: Path) -> None:
-    assert build(project, "native_build.py").returncode == 0
+    assert build(project, *IN_PLACE).returncode == 0
     assert stale_modules(project) == []
     make_newer(project / "kproducer" / "inner" / "_answer.pyx")
     assert stale_modules(project) == ["kproducer.inner._answer"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from native_build import ROOT, native_sources
+from build_tools.native_build import ROOT, native_sources
 
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\b|c?import\s+([\w., ]+))", re.MULTILINE)
 

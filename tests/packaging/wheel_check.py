@@ -17,7 +17,7 @@ import venv
 import zipfile
 from pathlib import Path
 
-from native_build import ROOT, native_sources
+from build_tools.native_build import ROOT, native_sources
 
 #: Sends a record in each way with each codec, and reads them back from a broker in the same process.
 SENDING = """
@@ -108,7 +108,7 @@ def check_installed(wheel: Path, scratch: Path, demo_count: int) -> None:
     run_without_compiler(environment, "-c", SENDING, folder=scratch)
     if not demo_count:
         return
-    constraints = ROOT / "constraints.txt"
+    constraints = ROOT / "build_tools" / "constraints.txt"
     run_without_compiler(
         environment, "-m", "pip", "install", "--quiet", "-c", constraints, *DEMO_NEEDS, folder=scratch
     )

@@ -81,14 +81,10 @@ def test_this_installation_shows_the_source_to_spark():
 def test_a_wheel_contains_the_source_at_its_top_level(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__", "*.so")
     # A copy is built: building leaves files behind.
-    for name in ("kproducer", "generated"):
+    for name in ("kproducer", "generated", "build_tools"):
         shutil.copytree(ROOT / name, tmp_path / "project" / name, ignore=ignored)
-    for path in (
-        ROOT / name
-        for name in ("pyproject.toml", "build_commands.py", "native_build.py", "LICENSE", "README.md")
-    ):
-        if path.exists():
-            shutil.copy(path, tmp_path / "project")
+    for name in ("pyproject.toml", "LICENSE", "README.md"):
+        shutil.copy(ROOT / name, tmp_path / "project")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
     subprocess.run(
         [*command, "-w", tmp_path, tmp_path / "project"],

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build_tools.native_build import ROOT, native_sources
 from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.testing.fakebroker.batch_check import read_records
 from kproducer.types import INT32_MAX, INT64_MAX
-from native_build import ROOT, native_sources
 
 TS = 1_700_000_000_000
 CANARY = b"\xa5" * 64

@@ -1,8 +1,8 @@
-"""Compresses wheels with zopfli: ``python recompress_wheels.py WHEEL...``. Needs the package zopflipy.
+"""Compresses wheels with zopfli: ``python -m build_tools.recompress_wheels WHEEL...``.
 
-Zopfli writes the format of zlib, which every installer reads, and takes a minute where zlib takes a second.
-The files, their order, times and permissions stay, so RECORD stays valid. The same wheel always gives the
-same result.
+Needs the package zopflipy. Zopfli writes the format of zlib, which every installer reads, and takes a minute
+where zlib takes a second. The files, their order, times and permissions stay, so RECORD stays valid. The same
+wheel always gives the same result.
 """
 
 from __future__ import annotations

@@ -23,8 +23,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from recompress_wheels import recompress
+from build_tools.recompress_wheels import recompress
 
+#: Tested versions, with which the commands install packages.
+CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 #: What the sdist needs to be compiled, besides the compiler; constraints.txt pins it.
 BUILD_NEEDS = ("attrs", "Cython", "mypy", "setuptools", "ziglang", "auditwheel")
 MACHINE = platform.machine()
@@ -134,7 +136,7 @@ def environment_for(interpreter: str, scratch: Path) -> tuple[Path, str]:
     folder = scratch / cache_tag
     run(interpreter, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--upgrade", "-c", "constraints.txt", *BUILD_NEEDS)
+    run(python, "-m", "pip", "install", "--quiet", "--upgrade", "-c", CONSTRAINTS, *BUILD_NEEDS)
     return python, f"{major}{minor}"
 
 

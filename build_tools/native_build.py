@@ -1,11 +1,12 @@
 """Compiles the optional native core: every ``.pyx`` file, and the Python modules of ``_PYTHON_MODULES``.
 
 Cython compiles the former, mypyc the latter, which are typed Python, as they are. Each becomes a module
-beside its source. setuptools calls ``NativeBuild`` (``pyproject.toml``, ``setup.py``); ``python
-native_build.py`` builds in place, as ``make native`` does. If a module cannot be compiled, the installation
-continues without it and uses Python code instead; with ``KPRODUCER_REQUIRE_NATIVE=1`` that is an error.
-``native_build.py`` requires all modules, and exits with ``NO_COMPILER`` if there is no C compiler or Python
-has no headers. ``KPRODUCER_NATIVE=0`` compiles nothing, ``KPRODUCER_NATIVE=cython`` only the ``.pyx`` files.
+beside its source. setuptools calls ``NativeBuild`` (``pyproject.toml``, ``setup.py``); ``python -m
+build_tools.native_build`` builds in place, as ``make native`` does. If a module cannot be compiled, the
+installation continues without it and uses Python code instead; with ``KPRODUCER_REQUIRE_NATIVE=1`` that is an
+error. The build in place requires all modules, and exits with ``NO_COMPILER`` if there is no C compiler or
+Python has no headers. ``KPRODUCER_NATIVE=0`` compiles nothing, ``KPRODUCER_NATIVE=cython`` only the ``.pyx``
+files.
 
 pip builds in new temporary folders each time. So what was translated and compiled is kept in
 ``build/native``, with a hash of everything that it depends on in its name. It gets that name when it is
@@ -37,8 +38,8 @@ import setuptools
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import ExecError
 
-ROOT = Path(__file__).resolve().parent
-#: Exit status of ``native_build.py`` if nothing can be compiled on this machine.
+ROOT = Path(__file__).resolve().parents[1]
+#: Exit status of this program if nothing can be compiled on this machine.
 NO_COMPILER = 77
 #: The folders with sources, and the folder at which their dotted names start.
 _SOURCES = {"kproducer": Path("."), "generated": Path("generated")}
@@ -95,6 +96,8 @@ _TRANSLATED = _KEPT / "mypyc"
 
 class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
     """The usual command, for all existing sources, which tolerates modules that cannot be compiled."""
+
+    parallel: int | None
 
     def initialize_options(self) -> None:
         super().initialize_options()
@@ -353,7 +356,7 @@ def _cythonize(extensions: list[setuptools.Extension], folder: Path, processes: 
     if extensions:
         from Cython.Build import cythonize
 
-        cythonize(
+        cythonize(  # type: ignore[no-untyped-call]
             extensions,
             nthreads=processes if sys.platform == "linux" else 0,
             build_dir=str(folder),
