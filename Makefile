@@ -25,10 +25,10 @@ browser: ## install what the tests of the documentation site need: Chromium and 
 native: $(call needs,native) ## compile the native core in place (only changed files)
 	@$(PY) -W ignore -m build_tools.native_build
 
-# None of these needs the native core: with -j they run while it is compiled. The tables of the Spark sink need PySpark.
-generate: $(call needs,codegen) $(call needs,spark) ## compile specs/ into generated/, and tables of the package into the files that repeat them
+# None of these needs the native core: with -j they run while it is compiled.
+generate: $(call needs,codegen) ## compile specs/ into generated/, and tables of the package into the files that repeat them
 	$(PY) -m codegen specs generated/kproducer_messages && KPRODUCER_KERNEL=pure $(PY) -m codegen.from_tables
-generate-check: $(call needs,codegen) $(call needs,spark) ## fail if a generated file is out of date
+generate-check: $(call needs,codegen) ## fail if a generated file is out of date
 	$(PY) -m codegen --check specs generated/kproducer_messages && KPRODUCER_KERNEL=pure $(PY) -m codegen.from_tables --check
 docs: $(call needs,docs) ## build the documentation site into docs/_build/html; warnings are errors
 	$(PY) -m sphinx -b html -W --keep-going --quiet docs docs/_build/html
