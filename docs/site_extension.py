@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ REPOSITORY = "https://github.com/kproducer/kproducer"
 ROOT_FILES = {
     "changelog": ROOT / "CHANGELOG.md",
     "contributing": ROOT / "CONTRIBUTING.md",
-    "decisions": ROOT / "DECISIONS.md",
 }
 _TUPLE_FIELD = type(TopicPartition.topic)
 _LINK_TARGET = re.compile(r"(?<=\]\()[^()#:\s]+(?=[#)])")
@@ -112,13 +112,21 @@ def write_llms_texts(app: Sphinx, error: Exception | None) -> None:
         pages = [docname for _, docname in tree["entries"]]
         if pages:
             index += ["", f"## {tree['caption']}", ""]
-        for docname in pages:
+        for docname in _with_subpages(env, pages):
             doctree = env.get_doctree(docname)
             title = env.titles[docname].astext()
             index.append(f"- [{title}]({app.builder.get_target_uri(docname)}): {_description(doctree)}")
             full += ["", _text_of(env, docname, doctree)]
     for name, lines in (("llms.txt", index), ("llms-full.txt", full)):
         (Path(app.outdir) / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _with_subpages(env: BuildEnvironment, pages: list[str]) -> Iterator[str]:
+    """Each page, followed by the pages that its own table of contents lists."""
+    for page in pages:
+        yield page
+        for tree in env.get_doctree(page).findall(toctree):
+            yield from _with_subpages(env, [docname for _, docname in tree["entries"]])
 
 
 def _description(doctree: nodes.document) -> str:

@@ -7,9 +7,9 @@ another rack. One for each topic. Knows the queues only by their sizes. Source: 
 
 Differs from Kafka: the partition is switched when a batch is closed (full or lingered) and at least
 ``min_sticky_bytes`` were produced. Kafka switches after ``batch.size`` bytes; with large batches, a slow
-topic would then use one partition for minutes. And there every look at the ready queues
-rebuilds a table of weights over all partitions; here a partition is drawn evenly and then accepted in
-proportion to its weight, which needs no table, so that idle partitions cost nothing.
+topic would then use one partition for minutes (docs/decisions/0023-growing-batches.md). Kafka also rebuilds
+a table of weights over all partitions whenever it looks at the ready queues. Here a partition is drawn evenly
+and then accepted in proportion to its weight: without a table, idle partitions cost nothing.
 """
 
 from __future__ import annotations

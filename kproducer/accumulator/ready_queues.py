@@ -6,7 +6,8 @@ entries are removed lazily, when they are read, so the cost is proportional to t
 node it keeps the order in which queues are drained: a drained queue goes to the end.
 
 Does not know how queues are filled, nor what a request is.
-Source: Kafka's ``RecordAccumulator.ready``, which walks all partitions; KIP-580, KIP-794, KIP-951.
+Source: Kafka's ``RecordAccumulator.ready``, which walks all partitions; KIP-580, KIP-794, KIP-951;
+docs/decisions/0011-look-only-at-changes.md
 """
 
 from __future__ import annotations

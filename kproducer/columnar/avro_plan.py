@@ -1,6 +1,7 @@
 """AvroCompiler: from an Avro schema and the types of Arrow columns to the nodes of a plan.
 
-Source: Avro specification 1.12, "Binary Encoding", "Logical Types", and, for defaults, "Schema Resolution".
+Source: Avro specification 1.12, "Binary Encoding", "Logical Types", and, for defaults, "Schema Resolution";
+docs/decisions/0050-own-avro-encoders.md
 
 The columns that a field takes:
 

@@ -9,10 +9,7 @@ of errors belong to the selector. It is a leaf: it imports nothing of kproducer 
 
 A TLS connection is encrypted and decrypted in the same step, by the ``SSL`` object inside of an
 ``ssl.SSLObject``, after ``ssl`` has made the handshake. ``TlsTransport`` is the reference for that: it works on
-the same ``SSL`` object and the same memory buffers.
-
-Longer than 400 lines: sessions, sockets and the poll of all sockets share C structs, which one module keeps
-private.
+the same ``SSL`` object and the same memory buffers (docs/decisions/0036-native-tls.md).
 """
 
 cimport cython

@@ -61,7 +61,8 @@ def resolve_host(host: str, port: int) -> list[ResolvedAddress]:
     """All TCP addresses of a host, IPv4 and IPv6, in the operating system's order of preference.
 
     Blocks while the name service is asked. Raises NetworkError if the name cannot be resolved.
-    Differs from Kafka: the Java client keeps only the addresses of the first one's family.
+    Differs from Kafka: the Java client keeps only the addresses of the first one's family, so a host whose
+    IPv6 address is unreachable may fail although it has IPv4.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

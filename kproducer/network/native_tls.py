@@ -2,7 +2,8 @@
 
 Where ``ssl`` keeps them is not public. So this module tries everything that the compiled code needs on a
 connection in memory, once per producer, and on any doubt TLS connections use ``PortableChannelIo``.
-``TlsSession`` compares the pointers again for each connection. Source: ours.
+``TlsSession`` compares the pointers again for each connection.
+Source: ours; docs/decisions/0036-native-tls.md
 """
 
 from __future__ import annotations

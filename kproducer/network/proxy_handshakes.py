@@ -1,7 +1,9 @@
 """The client's side of opening a tunnel through a proxy, without I/O: SOCKS5 and HTTP CONNECT.
 
 ``socksio`` and ``h11`` encode and decode the messages; this module decides what to send next and what an
-answer means. Brokers never send first, so bytes after the proxy's last answer are an error.
+answer means. The selector sends the messages, because the I/O thread must never block: the package
+``python-socks`` was rejected, whose public functions connect blocking sockets. Brokers never send first, so
+bytes after the proxy's last answer are an error.
 Source: RFC 1928 (SOCKS5), RFC 1929 (its user names and passwords), RFC 9110 (CONNECT).
 """
 

@@ -5,7 +5,8 @@
 The I/O thread shares the interpreter lock with a busy application, and every system call that releases the
 lock may take a switch interval to get it back. So ``send`` only queues. A poll writes what is queued, waits,
 and makes one large read per readable socket, for any number of frames. ``ChannelIo`` makes these calls,
-either in one native step or one by one. Source: Kafka class ``Selector``; KIP-601.
+either in one native step or one by one (docs/decisions/0029-one-gil-release.md).
+Source: Kafka class ``Selector``; KIP-601.
 """
 
 from __future__ import annotations

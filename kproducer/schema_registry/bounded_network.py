@@ -3,7 +3,7 @@
 httpcore's timeouts are for single steps: a server that sends one byte at a time, or a SOCKS proxy that never
 answers, could delay a call without limit. Here a step never takes longer than what remains of ``deadlines``.
 Only the operating system's look-up of a host name has no timeout. Imported only with httpcore.
-Source: httpcore, "Network Backends".
+Source: httpcore, "Network Backends"; docs/decisions/0052-registry-client.md
 """
 
 from __future__ import annotations

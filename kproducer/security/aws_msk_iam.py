@@ -2,7 +2,9 @@
 
 MSK accepts IAM credentials as a token of OAUTHBEARER, which AWS's signer creates: a URL signed with Signature
 Version 4, valid for every broker of a region. botocore finds the credentials, as for every AWS client, and
-keeps temporary ones fresh: signing asks nobody. All of it happens on the thread of the ``TokenSource``.
+keeps temporary ones fresh, so signing needs no request. All of it happens on the ``TokenSource``'s thread.
+MSK's other mechanism, a JSON document signed for each broker, was rejected: AWS publishes a Python package
+for tokens only, and one token serves all brokers.
 Source: the package ``aws-msk-iam-sasl-signer-python``, and the options of Java's ``IAMLoginModule``.
 """
 

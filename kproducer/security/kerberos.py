@@ -3,7 +3,8 @@
 The first step of a conversation asks the KDC for a ticket, and may look up names: each runs on a short-lived
 thread of its own, so that the I/O thread never waits. The other steps only compute. Kafka uses no security
 layer of SASL: encryption is TLS's work.
-Source: RFC 4752 (GSSAPI in SASL), KIP-12; the package ``gssapi``. Importing this module needs that package.
+Source: RFC 4752 (GSSAPI in SASL), KIP-12; docs/decisions/0040-kerberos.md
+Importing this module needs the package ``gssapi``.
 """
 
 from __future__ import annotations

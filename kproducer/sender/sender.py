@@ -44,6 +44,7 @@ _ERROR_PAUSE_MS = 100
 _ERROR_PAUSE_MAX_MS = 5000
 #: When to look again if a node was ready and nothing could be drained for it.
 _UNDRAINED_DELAY_MS = 20
+#: Kafka polls after each round. Here each poll may wait for the GIL: docs/decisions/0029-one-gil-release.md
 _ROUNDS_PER_POLL = 8
 _LONGEST_POLL_MS = 3_600_000
 

@@ -3,7 +3,7 @@
 ``write_partition`` takes a producer from the worker's cache when the first row arrives, sends every
 RecordBatch, and returns when each record is acknowledged. After a failure the producer is discarded, so that
 nothing of a failed task is sent later. Exactly-once writes use the same ``TaskRowSender``. Rows never become
-Python objects.
+Python objects, and futures are not kept (docs/decisions/0017-spark-counts.md).
 """
 
 from __future__ import annotations

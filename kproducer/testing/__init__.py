@@ -3,7 +3,7 @@
 ``FakeKafka`` is the broker, or several of them. With pytest, the fixture ``kafka_broker`` is a new one for
 each test. Tests inject faults, such as error codes, delays, closed connections and brokers that are down, and
 check what was written. It works with every producer that speaks Kafka's protocol, and not with consumers.
-Guide: docs/testing.md.
+Guide: docs/testing.md; docs/decisions/0045-test-broker.md says why it has no consumers.
 """
 
 from __future__ import annotations

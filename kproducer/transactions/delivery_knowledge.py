@@ -6,7 +6,7 @@ earlier attempt has written. An acknowledged batch is done and needs no state. `
 batches) and ``BatchCompletion`` decide what to do next.
 
 Source: Kafka's ``DelayedProduce`` and ``ReplicaManager`` (which errors can follow an append), Kafka's
-``ProducerAppendInfo`` (45, 59), ``docs/internals/transactions.md``.
+``ProducerAppendInfo`` (45, 59); docs/internals/transactions.md, docs/decisions/0015-unknown-is-final.md
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Differences from Kafka (see docs/internals/transactions.md): an idempotent produ
 a partition with a gap; batches that may have been written are never renumbered.
 I/O thread only, except ``reset`` when a transaction is taken over.
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager`` (canRetry, handleFailedBatch, maybeResolveSequences)
-and ``RecordAccumulator.shouldStopDrainBatchesForPartition``.
+and ``RecordAccumulator.shouldStopDrainBatchesForPartition``; docs/decisions/0025-epoch-per-partition.md
 """
 
 from __future__ import annotations

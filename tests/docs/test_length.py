@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 MAX_WORDS = 45_000
 #: The site shows these files of the root, too.
-ROOT_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "DECISIONS.md")
+ROOT_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 #: Tables that the benchmark writes.
 _MEASURED = re.compile(r"<!-- measured: .*?<!-- end -->", re.DOTALL)
 #: What `make generate` writes says so in the first line.

@@ -2,7 +2,7 @@
 
 If confluent-kafka is installed, both are its classes: ``except confluent_kafka.KafkaException`` catches what
 this package raises, and the other way round.
-Source: confluent-kafka's API reference; librdkafka's error codes.
+Source: confluent-kafka's API reference; librdkafka's error codes; docs/decisions/0047-adapters.md
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 # allocation (the collector may run in one, and with it the application's __del__): new_future().
 # Code that writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it must hold `AppendSlot.lock`,
 # take the appender out of the slot first, and put it back at the end (see PartitionQueue).
+# docs/decisions/0022-no-lock-in-send.md
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact

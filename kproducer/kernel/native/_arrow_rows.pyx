@@ -7,7 +7,7 @@ or its sticky partition. Then writes each target's rows into its open batch in o
 cannot write; the caller sends them one by one. The pure twin in ``pure/arrow.py`` writes none; it describes the
 interface.
 
-More than 400 lines, since every step works on the arrays of one block.
+docs/decisions/0028-sorted-arrow-rows.md says why rows are sorted, and when a run is written without the GIL.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer

@@ -7,7 +7,7 @@ So all functions but the constructor use the C API directly, and an exception is
 Any call that may run Python code may also change the dictionaries and lists that are being written, from
 another thread or in this one. So the writers hold a reference to each value while they write it.
 
-Source: Avro specification 1.12, "Binary Encoding" and "Logical Types".
+Source: Avro specification 1.12, "Binary Encoding" and "Logical Types"; docs/decisions/0050-own-avro-encoders.md
 """
 
 cimport cython

@@ -7,5 +7,6 @@
     kafka_ports      the ports on real brokers
     spark_write      connects Spark's writers with the protocols
 
-docs/exactly-once.md explains why the steps are sufficient. Import submodules by their full names.
+docs/exactly-once.md explains why the steps are sufficient, docs/decisions/0033-exactly-once-spark.md which
+other designs were rejected. Import submodules by their full names.
 """
