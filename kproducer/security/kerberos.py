@@ -3,8 +3,12 @@
 The first step of a conversation asks the KDC for a ticket, and may look up names: each runs on a short-lived
 thread of its own, so that the I/O thread never waits. The other steps only compute. Kafka uses no security
 layer of SASL: encryption is TLS's work.
-Source: RFC 4752 (GSSAPI in SASL), KIP-12; docs/decisions/0040-kerberos.md
-Importing this module needs the package ``gssapi``.
+
+With the system's library, krb5.conf, ticket caches, keytabs and DNS rules apply as in every other program.
+Rejected: a library in the wheel, which reads the configuration differently, and running ``kinit`` as
+librdkafka does. Importing this module needs the package ``gssapi``. It has no wheels for Linux, so it is an
+extra.
+Source: RFC 4752 (GSSAPI in SASL), KIP-12.
 """
 
 from __future__ import annotations

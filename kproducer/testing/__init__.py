@@ -3,7 +3,10 @@
 ``FakeKafka`` is the broker, or several of them. With pytest, the fixture ``kafka_broker`` is a new one for
 each test. Tests inject faults, such as error codes, delays, closed connections and brokers that are down, and
 check what was written. It works with every producer that speaks Kafka's protocol, and not with consumers.
-Guide: docs/testing.md; docs/decisions/0045-test-broker.md says why it has no consumers.
+Guide: docs/testing.md.
+
+It is the broker of our own tests, so it always fits the producer and needs no further package. librdkafka's
+mock cluster was rejected, because it does not check batches. Consumers would double the code.
 """
 
 from __future__ import annotations
