@@ -4,8 +4,7 @@
 
 It handles records with a known topic, arguments of the usual types, and an open batch with room. It declines all
 others (``None``), and then nothing has changed: the general path in ``sending/record_sender.py`` handles them.
-``_append.pxd`` explains why no lock is needed, and docs/decisions/0035-compiled-code-is-a-leaf.md why the compiled
-function stands in front of the method.
+``_append.pxd`` explains why no lock is needed.
 """
 
 from __future__ import annotations
