@@ -76,7 +76,8 @@ class BuiltInPartitioner:
         self._queue_size = queue_size
         self._adaptive = adaptive
         self._rack = rack
-        #: The last snapshot and its partitions in the rack. Replaced as a whole; any thread may lose a race.
+        #: The last snapshot and its partitions in the rack, replaced as a whole. If two threads replace it at
+        #: once, one of them has computed it for nothing.
         self._in_rack: tuple[MetadataSnapshot, tuple[int, ...]] | None = None
         self._ratio = ratio
         self._random = random or random_module.Random()

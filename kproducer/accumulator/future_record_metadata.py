@@ -9,9 +9,6 @@ waiters attach.
 Locking: one re-entrant lock for all futures of the process. ``concurrent.futures.wait`` locks the conditions
 of many futures at once in an order of its own; with one condition for all futures, lock order cannot
 deadlock. The lock is taken once per completed batch and by threads that wait, never by a ``send``.
-
-This file has more than 400 lines because the interface of ``concurrent.futures.Future`` is large and each of
-its methods has to be consistent with the result's fields.
 """
 
 from __future__ import annotations
@@ -72,7 +69,7 @@ class ProduceRequestResult:
     __slots__ = ("_future_waiters", "_listeners", "_record_errors", "outcome", "parts")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
-        # All guarded by FutureRecordMetadata._condition for writing; outcome and parts are read without it.
+        # Written under FutureRecordMetadata._condition; outcome and parts are read without it.
         self.outcome = BatchOutcome(topic_partition, RecordMetadata)
         self.parts: tuple[list[int], list[ProduceRequestResult]] | None = None
         self._record_errors: Callable[[int], KafkaError] | None = None
@@ -115,7 +112,8 @@ class ProduceRequestResult:
         record_errors: Callable[[int], KafkaError] | None,
     ) -> bool:
         """Decide the outcome; the first one wins. ``release`` must follow if this returns ``True``."""
-        # The condition's own lock: the condition's methods would be four more calls for each batch.
+        # The condition's lock is taken directly: through the condition it would take four more calls per
+        # batch.
         with FutureRecordMetadata._lock:
             outcome = self.outcome
             if outcome.settled or outcome.is_split:
@@ -171,12 +169,12 @@ class ProduceRequestResult:
         return None if error is None else error.copy()
 
     def _log_raised(self) -> None:
-        # Of the first one alone: the others of this batch most likely raise the same.
+        # Only the first callback that raises is logged: the others of this batch most likely raise the same.
         topic, partition = self.topic_partition
         fields = {"topic": topic, "partition": partition}
         error = sys.exc_info()[1]
         if isinstance(error, TypeError) and _raised_by_the_call(error):
-            # Every record would repeat it.
+            # Logged once per text: every record with this callback would repeat it.
             if str(error) not in _uncallable:
                 if len(_uncallable) >= _MOST_UNCALLABLE:
                     _uncallable.clear()
@@ -219,7 +217,8 @@ class ProduceRequestResult:
             self.parts = (first_indexes, results)
             self.outcome.is_split = True
             listeners, self._listeners = self._listeners, []
-        # Waiting threads find the parts, and wait for the right one.
+        # The listeners wake the threads that wait for this batch. Each then waits for the part with its
+        # record.
         for listener in listeners:
             listener()
         return True
@@ -228,7 +227,7 @@ class ProduceRequestResult:
 
     def wait(self, timeout_s: float | None) -> bool:
         """Block until this result, not counting parts, is done or split. ``False``: it is neither."""
-        # A lock that the listener releases: a threading.Event would make twenty calls.
+        # A plain lock, which the listener releases: a threading.Event would make about twenty calls.
         waiter = threading.Lock()
         waiter.acquire()
         wake = waiter.release
@@ -301,7 +300,8 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 
     __slots__ = ()
 
-    #: Stands for the condition that each Future makes in its constructor, which is not run: see above.
+    #: Shared by all futures, in place of the condition that Future's constructor would make for each. That
+    #: constructor is not run: see above.
     _lock = threading.RLock()
     _condition = threading.Condition(_lock)
 
@@ -415,7 +415,8 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
         What ``fn`` raises is logged.
         """
         if getattr(fn, "__module__", None) == "asyncio.tasks":
-            # Called on the I/O thread it would not wake the event loop, which would then wait for ever.
+            # asyncio.wait() adds a callback of its own, which must run in the event loop. The I/O thread
+            # would call it without waking the loop, and the loop would wait forever.
             raise TypeError(
                 "asyncio.wait() takes only asyncio's own futures: give it asyncio.wrap_future(future), or "
                 "use asyncio.gather(), which takes this one as it is"
@@ -429,7 +430,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
-            # Imports asyncio, which costs start-up time that only its users, who have it loaded, should pay.
+            # Imported here because it imports asyncio: only programs that use asyncio should wait for that.
             from kproducer.accumulator.loop_waiters import await_record
 
             return (yield from await_record(self))
@@ -437,7 +438,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 
     # -- what concurrent.futures and asyncio look at ---------------------------------------------------
 
-    if not TYPE_CHECKING:  # there they stay Future's plain attributes, which as_completed()'s type asks for
+    if not TYPE_CHECKING:  # type checkers see Future's own attributes, as as_completed() requires
 
         @property
         def _state(self) -> str:
@@ -467,7 +468,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
             "a future cannot be pickled, because the copy would never complete. Send its result()"
         )
 
-    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+    if not TYPE_CHECKING:  # with it, type checkers would accept any attribute
 
         def __getattr__(self, name):
             raise no_such_attribute(self, name, FUTURE_METHODS)
@@ -490,7 +491,8 @@ def _run_done_callback(callback: Callable[[Any], object], future: FutureRecordMe
 
 
 def _reset_lock_after_fork() -> None:
-    # Another thread of the parent may have held it at the fork; that thread does not exist in the child.
+    # Another thread of the parent may have held the lock at the fork; that thread does not exist in the
+    # child.
     FutureRecordMetadata._lock = threading.RLock()
     FutureRecordMetadata._condition = threading.Condition(FutureRecordMetadata._lock)
 

@@ -77,7 +77,7 @@ class RecordFuture(asyncio.Future[_Result]):
     # A dictionary per future would be one more object for the garbage collector to walk.
     __slots__ = ("record",)
 
-    # Set by the one who makes it.
+    # Set by the code that creates the future.
     record: FutureRecordMetadata | None
 
     def cancel(self, msg: Any = None) -> bool:
@@ -139,7 +139,7 @@ class _LastWaiter(RecordFuture[None]):
     __slots__ = ()
 
     def cancel(self, msg: Any = None) -> bool:
-        return asyncio.Future.cancel(self, msg)  # it is not about a record, so there is no report
+        return asyncio.Future.cancel(self, msg)  # it waits for no record, so there is nothing to report
 
     def complete(self, record: object) -> None:
         self.set_result(None)
@@ -157,7 +157,7 @@ class LoopWaiters:
         self._loop = loop
         #: The waiters of each batch that is not finished yet, in the order of their records.
         self._by_result: dict[ProduceRequestResult, list[RecordFuture[Any]]] = {}
-        #: Those of the last ``add``: most records are in the same batch as the one before.
+        #: The batch of the last ``add``, and its waiters: the next record is mostly in the same batch.
         self._last: ProduceRequestResult | None = None
         self._last_waiters: list[RecordFuture[Any]] = []
         self._finished: deque[RecordFuture[Any]] = deque()
@@ -182,7 +182,7 @@ class LoopWaiters:
                 self.wakeup.post(lambda: self._finish(result))
 
             if not result.add_listener(finished):
-                # Done or split in this moment.
+                # The batch was completed or split just now, and nothing would call the listener: look again.
                 self.add(record, waiter)
                 return
             self._by_result[result] = waiters
@@ -232,7 +232,7 @@ class LoopWaiters:
                 if not waiter.done():
                     try:
                         if record is not None and record._batch_result.parts is not None:
-                            self.add(record, waiter)  # to the waiters of its part of a split batch
+                            self.add(record, waiter)  # wait for the part of the batch that has the record
                         else:
                             waiter.complete(record)  # type: ignore[arg-type]  # None: a _LastWaiter
                     except Exception as error:
@@ -246,13 +246,14 @@ class LoopWaiters:
 
 
 class _ThisThread(threading.local):
-    #: Of the loop that this thread has run last.
+    #: The waiters of the loop that this thread ran last.
     waiters: LoopWaiters | None = None
 
 
 _this_thread = _ThisThread()
-#: For threads that alternate between loops, and loops that move to another thread. Weak: what waits refers to
-#: its LoopWaiters, and without that another one does as well. An entry is used by one thread at a time.
+#: For threads that alternate between loops, and for loops that move to another thread. Weak references are
+#: enough: a record that waits refers to its LoopWaiters, and if none waits, a new object does as well. Each
+#: entry is used by one thread at a time.
 _by_loop: weakref.WeakValueDictionary[asyncio.AbstractEventLoop, LoopWaiters] = weakref.WeakValueDictionary()
 
 

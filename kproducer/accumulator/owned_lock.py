@@ -55,7 +55,8 @@ class OwnedLock(RLock):  # type: ignore[misc]  # CPython and PyPy let it be subc
             if not self.acquire(False):
                 self._wait()
         except BaseException:
-            # Also what a signal handler raises, Ctrl-C for one, right after the lock was taken.
+            # A signal handler, such as that of Ctrl-C, may have raised after the lock was taken: then it has
+            # to be released.
             if self._is_owned():
                 self.release()
             raise

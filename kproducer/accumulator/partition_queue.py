@@ -1,9 +1,10 @@
 """PartitionQueue: the batches that wait for one partition. TopicQueues and PartitionQueues: where to find it.
 
-All changes of which batches a queue holds, which of them is open, and whether compiled code may append are in
-this file, hence its length. (Compiled code itself empties the slot while it writes without the GIL.) Methods
-that end in ``_locked`` need the queue's lock; the others take it. A queue is created when its partition is
-first used, and stays. Source: Kafka's ``RecordAccumulator.TopicInfo``.
+Only this file changes which batches a queue holds, which of them is open, and whether compiled code may
+append. (Compiled code itself empties the slot while it writes without the GIL.) Methods that end in
+``_locked`` need the queue's lock; the others take it. A queue is created when its partition is first used,
+and stays.
+Source: Kafka's ``RecordAccumulator.TopicInfo``.
 
 Differs from Kafka, where the delivery timeout counts from the first record of a batch and later ones fail
 early: here it counts from the last one, and a batch is not open for long.
@@ -92,7 +93,8 @@ class PartitionQueue:
         if batch is None or not batch.is_open:
             return False
         self.slot.appender = batch.appender
-        # In this order, and PartitionQueues.close() in the other one: no slot stays filled after it.
+        # First the slot, then the check. PartitionQueues.close() first sets is_closed, then empties the
+        # slots: so no slot is filled after it, whichever thread is faster.
         if self._all.is_closed:
             self.slot.appender = None
         is_full = batch.builder is None or batch.builder.is_full
@@ -111,13 +113,14 @@ class PartitionQueue:
         self.next_order += 1
         self.open_batch = batch
         self.batches.append(batch)
-        # In this order: take_expired() first resets the expiry and then looks at the active queues.
+        # First ``active``, then the expiry: take_expired() resets the expiry before it looks at the active
+        # queues, so that it sees this batch, or this code sees the reset.
         queues = self._all
         queues.active[self] = None
         expiry_ms = batch.created_ms + queues.longest_open_ms
         if expiry_ms < queues.next_expiry_ms:
             queues.note_expiry(expiry_ms)
-        # The second one makes the first one due.
+        # With a second batch queued, the first need not linger any longer.
         if len(self.batches) <= 2:
             queues.changed.append(self)
 
@@ -155,7 +158,8 @@ class PartitionQueue:
         if batch is not None:
             batch.is_open = False
             appender = batch.appender
-            # A single record came when the batch was made, which may be long ago.
+            # closed_ms is the time of the last record. A single record came when the batch was begun, which
+            # may be long ago.
             if appender is not None and appender.writer.record_count > 1 and now_ms > batch.created_ms:
                 batch.closed_ms = now_ms
 
@@ -256,7 +260,7 @@ class TopicQueues:
         """Add the queue of a partition that has none. The lock of ``PartitionQueues`` is held."""
         partition = queue.topic_partition.partition
         missing = partition + 1 - len(self.queues)
-        # The queue before its slot: code that finds the slot may look for the queue.
+        # The queue is stored before its slot: code that finds the slot may look for the queue.
         self.queues.extend([None] * missing)
         self.queues[partition] = queue
         self.slots.slots.extend([None] * missing)
@@ -290,18 +294,19 @@ class PartitionQueues:
         self._config = config
         self._pool = pool
         self.delivery_timeout_ms = config.delivery_timeout_ms
-        # This is how late the first record may expire. A shorter limit would create many small batches in a
-        # long outage.
+        # A batch expires by the time of its last record, so its first record may expire this much too late. A
+        # shorter limit would create many small batches in a long outage.
         self.longest_open_ms = max(config.linger_ms, config.delivery_timeout_ms // 10)
         self._compression_type = compression.type
-        # One for all topics: its state takes 2.5 KB, and topics are never forgotten.
+        # One generator for all topics: its state takes 2.5 KB, and topics are never forgotten.
         self._random = random if random is not None else random_module.Random()
         self._lock = OwnedLock()
         # Guarded by _lock for writing.
         self.topics: dict[str, TopicQueues] = {}
         self.slots: dict[str, TopicSlots] = {}
         self.next_expiry_ms = NEVER_MS
-        # active: under the queue's lock; the others: any thread, by single operations.
+        # ``active`` is changed under the lock of the queue that is added or removed. Any thread changes the
+        # others, by single operations.
         self.active: dict[PartitionQueue, None] = {}
         self.compression_locks: set[OwnedLock] = set()
         self.changed: deque[PartitionQueue] = deque()

@@ -1,8 +1,7 @@
 """ProducerBatch: records of one partition that travel together, from the first append to their outcome.
 
 Owns a RecordBatchBuilder and the result that the records' futures look at. Knows nothing of queues, memory
-accounting, nodes or requests. One class for the whole life of a batch, hence its length.
-Source: Kafka class ``ProducerBatch``.
+accounting, nodes or requests. Source: Kafka class ``ProducerBatch``.
 """
 
 from __future__ import annotations
@@ -60,11 +59,12 @@ class ProducerBatch:
         ordinal: how many batches of the partition got a sequence number before it; -1: it has none yet.
     """
 
-    # What every batch begins with; for most batches some of these stay as they are. The first three are
-    # guarded by the partition queue's lock, the others are for the I/O thread only.
+    # Defaults on the class, because in most batches some of these never change.
+    # Guarded by the partition queue's lock:
     is_open = True
     compression_lock: OwnedLock | None = None
     _final_record_count = 0
+    # I/O thread only:
     _records: memoryview | None = None
     attempts = 0
     send_count = 0
@@ -135,7 +135,7 @@ class ProducerBatch:
     @property
     def record_count(self) -> int:
         """Records taken. The writer counts them, so that an interrupted append leaves the right number."""
-        # A single read: the I/O thread may return the memory meanwhile.
+        # Read once: the I/O thread sets it to None when it returns the memory.
         appender = self.appender
         return self._final_record_count if appender is None else appender.writer.record_count
 
@@ -361,7 +361,7 @@ class ProducerBatch:
             order = (*self.order, len(parts))
             parts.append(ProducerBatch(self.topic_partition, builder, self.created_ms, order, is_split=True))
             first_indexes.append(index)
-        # Before the futures follow: compressing may fail.
+        # Closed before the futures move to the parts: closing compresses, which may fail.
         for part in parts:
             part.close_for_appends()
         moved = self._deliveries.split(first_indexes)

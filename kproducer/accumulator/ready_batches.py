@@ -160,9 +160,10 @@ class ReadyBatches:
             if batch is None:
                 continue
             if not fits:
-                # Nothing smaller overtakes it: this queue is the node's first next time.
+                # A smaller batch of another partition must not overtake this one: its queue stays the first
+                # of the node.
                 break
-            # With no lock held: compression takes its time.
+            # No lock is held here, because the batch may have to be compressed.
             try:
                 if self._transaction_manager is not None:
                     self._transaction_manager.drained(batch)
@@ -205,7 +206,7 @@ class ReadyBatches:
 
 def _fits_locked(queue: PartitionQueue, batch: ProducerBatch, most_bytes: int) -> bool:
     """Whether the queue's first batch is small enough; if so, no compiled code appends to it any more."""
-    # While the slot is empty the size does not change.
+    # Compiled code appends while the slot is filled: only with an empty slot the size stays the same.
     queue.empty_slot_locked()
     if batch.estimated_size_bytes <= most_bytes:
         return True

@@ -95,11 +95,12 @@ class ReadyQueues:
         # I/O thread only.
         self._snapshot: MetadataSnapshot | None = None
         self._nodes: dict[int, NodeQueues] = {}
-        #: (when, number, queue), a heap. One entry for each queue counts: the one of its ``timer_ms``.
+        #: A heap of (time in ms, number, queue). A queue may have several entries; only the one of its
+        #: ``timer_ms`` counts.
         self._timers: list[tuple[int, int, PartitionQueue]] = []
         self._next_timer = 0
         self._held: dict[PartitionQueue, None] = {}
-        #: By topic.
+        #: Queues whose partition has no leader, by topic.
         self._leaderless: dict[str, dict[PartitionQueue, None]] = {}
 
     # -- looking ---------------------------------------------------------------------------------------
@@ -166,7 +167,8 @@ class ReadyQueues:
         self._leaderless = {}
         changed = self._queues.changed
         changed.clear()
-        # After that: a queue that changes from here on may be classified twice, but is not missed.
+        # Cleared before the active queues are listed: a queue that changes meanwhile may be classified twice,
+        # but is not missed.
         changed.extend(list(self._queues.active))
 
     def _delay_ms(self, now_ms: int) -> int:
@@ -196,7 +198,7 @@ class ReadyQueues:
 
     def _classify(self, queue: PartitionQueue, now_ms: int) -> None:
         """Index a queue in its present state; it may be in it already."""
-        # Without the lock: a thread that changes the queue now puts it among the changed ones afterwards.
+        # No lock is needed: a thread that changes the queue now adds it to ``changed`` afterwards.
         try:
             batch = queue.batches[0]
         except IndexError:
@@ -240,7 +242,8 @@ class ReadyQueues:
             node_queues.due.append(queue)
 
     def _look_again_at(self, queue: PartitionQueue, at_ms: int) -> None:
-        # A timer that is too early is replaced when it is met: one is enough, however many batches come.
+        # A queue keeps its earliest timer. If that fires too early, it is replaced: so one timer is enough,
+        # however many batches come.
         if at_ms < queue.timer_ms:
             queue.timer_ms = at_ms
             self._next_timer += 1
@@ -265,7 +268,8 @@ class ReadyQueues:
         """Ask whether a first batch may be sent; if not, its queue is held."""
         if self._may_drain is None or self._may_drain(batch, now_ms):
             return True
-        # It is asked again after the next poll, which ends when a request completes.
+        # ``look`` asks again in the next round. A completed request ends the poll, and that is what such a
+        # batch waits for.
         self._held[queue] = None
         return False
 

@@ -465,7 +465,6 @@ class RecordAccumulator:
             topic_queues.ratio.reset_after_split(builder.compression_ratio)
         # At most half of the refused size, so that splitting ends even if the broker's limit is far below
         # batch_size.
-        # Half of the batch, so that splitting ends even if the broker's limit is far below batch_size.
         split_size = max(min(self._batch_size, batch.estimated_size_bytes // 2), 1)
 
         def new_builder(size_bytes: int) -> RecordBatchBuilder:

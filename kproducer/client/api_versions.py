@@ -110,7 +110,7 @@ REBOOTSTRAP_REQUIRED = 129
 #: The first version whose request names the broker that the client means to reach.
 IDENTITY_SINCE = 5
 
-#: Correlation id (the response header always has version 0) and error code.
+#: How a response begins: correlation id (its header always has version 0) and error code.
 _HEAD = struct.Struct(">ih")
 _HEADER_BYTES = 4
 
@@ -140,7 +140,8 @@ class ApiVersionsExchange:
         self._first_version = self._newest
         #: The version of the request that is not answered yet.
         self._asked: int | None = None
-        #: The peer has closed the connection on the lowest version as well, and has answered none since.
+        #: Whether the peer has closed the connection on the lowest version as well, and has answered none
+        #: since.
         self._has_refused_all = False
 
     def begin(self) -> int:

@@ -50,7 +50,7 @@ _UNSUPPORTED_SASL_MECHANISM = 33
 _ILLEGAL_SASL_STATE = 34
 #: Part of the session's lifetime after which to authenticate again, as in the Java client.
 _SESSION_SHARE: Final = (0.85, 0.95)
-#: No broker supports more mechanisms; a longer list is shortened in the error.
+#: The most mechanisms of a broker that an error shows. No broker supports more.
 _SHOWN_MECHANISMS = 20
 
 
@@ -143,7 +143,8 @@ class AuthenticationExchange:
                 )
             )
         if code == _ILLEGAL_SASL_STATE and self._is_again:
-            # Kafka does so within a second: the session was that short because the token was about to expire.
+            # Kafka answers so within a second. The session was that short because the token was about to
+            # expire.
             raise self._failed(
                 NetworkError(
                     f"broker {self._broker} does not authenticate this connection again so soon"

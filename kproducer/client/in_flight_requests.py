@@ -66,7 +66,8 @@ class InFlightRequests:
             raise RemoteProtocolError(f"{broker} sent a response of {len(payload)} bytes to no request")
         oldest = queue[0]
         if not oldest.send.completed:
-            # Completing the request would release the record buffers while they still have to be written.
+            # To complete the request would return the record buffers to the pool, while the socket still has
+            # to read them.
             raise RemoteProtocolError(
                 f"{broker} answered a request of which {oldest.send.remaining_bytes} bytes are not sent yet"
             )

@@ -4,8 +4,6 @@ The network client sends the requests and passes the responses in; all other par
 A topic is requested while it is in use; a new topic is requested alone and at once. Knows nothing of sockets.
 Source: Kafka classes ``Metadata`` and ``ProducerMetadata``; KIP-526 (partial requests), KIP-580 (backoff),
 KIP-899 (rebootstrap).
-
-More than 400 lines: requests, updates and waiting share one lock and the state under it.
 """
 
 from __future__ import annotations
@@ -112,7 +110,7 @@ class Metadata:
         self._fatal_error: KafkaError | None = None
         self._fatal_count = 0
         self._last_fatal_error: KafkaError | None = None
-        #: There will never be metadata.
+        #: Set when there will never be metadata: then every call raises it.
         self._final_error: KafkaError | None = None
         self._refuses_waiters = False
         self._listeners: list[Callable[[], object]] = []
@@ -189,7 +187,7 @@ class Metadata:
     def add(self, topic: str, now_ms: int) -> None:
         """Renew the expiry of ``topic``; a new topic's metadata is requested at once."""
         expiry_ms = now_ms + self._max_idle_ms
-        # Called per request: without the lock if the expiry would hardly change.
+        # Called per request, so the lock is not taken if the expiry would hardly change.
         known_ms = self._expiries_ms.get(topic)
         if known_ms is not None and expiry_ms - known_ms <= self._renewal_ms:
             return
@@ -317,7 +315,8 @@ class Metadata:
             self._equivalent_backoff_ms = (
                 self._backoff.backoff_ms(self._equivalent_responses - 1) if self._equivalent_responses else 0
             )
-            # Also with an error in the response: from now on full updates request the topic.
+            # Also if the response has an error for the topic: from now on full updates request it, so it is
+            # not new.
             for topic in response.topics:
                 if topic.name is not None:
                     self._new_topics.pop(topic.name, None)

@@ -60,7 +60,7 @@ class MetadataUpdater:
         # I/O thread only
         self._repeats = LogRepeats(QUIET_MS)
         self.bootstrap_error: BootstrapResolutionError | None = None
-        #: How long names may take to resolve; 0: no limit, or the first one is resolved.
+        #: How long the bootstrap names may take to resolve; 0: no limit, also once the first one is resolved.
         self._resolve_timeout_ms = config.bootstrap_resolve_timeout_ms
         self._resolving_since_ms: int | None = None
         self._in_progress: MetadataRequestAndVersion | None = None
@@ -182,7 +182,7 @@ class MetadataUpdater:
         if isinstance(error, (AuthenticationError, UnsupportedVersionError)):
             self._metadata.fatal_error(error)
         if self.is_update_due(now_ms):
-            # This was the attempt to update: wait before the next one.
+            # The connection was for this update: wait before the next attempt.
             self._metadata.failed_update(now_ms, error)
         self._metadata.request_update(f"the connection to node {node_id} ended")
 

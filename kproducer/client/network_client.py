@@ -5,8 +5,6 @@ state of each connection, ``InFlightRequests`` the requests on them, ``MetadataU
 nothing of batches and topics. ``poll`` is the unit that tests step. Source: Kafka class ``NetworkClient``;
 KIP-35 and KIP-511 (versions), KIP-1242 (is it the right broker), KIP-601 (setup timeout), KIP-302
 (``client.dns.lookup``).
-
-Longer than 400 lines: ``poll`` and the handlers of its events are one sequence over the same state.
 """
 
 from __future__ import annotations
@@ -116,7 +114,7 @@ class NetworkClient:
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
         self._may_lack_certificate = config.uses_tls and not (
-            # Not the key, which is a secret.
+            # The key is not looked at, because it is a secret.
             config.ssl_certfile
             or config.ssl_keystore_location
             or config.ssl_keystore_certificate_chain
@@ -143,8 +141,8 @@ class NetworkClient:
             self._authenticator = Authenticator(sasl, self._in_flight, self, config, random)
         # I/O thread only
         self._correlation_id = 0
-        self._ended: list[ClientResponse] = []  # the next poll to end completes them
-        self._expects_no_response = False  # whether any request has expected none
+        self._ended: list[ClientResponse] = []  # completed at the end of the next poll
+        self._expects_no_response = False  # whether any request was sent that expects no response
         self._unanswered_queued = 0  # requests that end by being written, and are not written yet
         self._moved: dict[str, NodeConnection] = {}  # connections to an address that their node has left
         # node id to the version of the ApiVersions request to send
@@ -271,7 +269,7 @@ class NetworkClient:
             raise IllegalStateError("the network client is closed")
         destination = str(node_id)
         connection = self.connections.get(destination)
-        # What an earlier request or response may have changed since ``ready`` returned true.
+        # An earlier request or response may have changed this since ``ready`` returned true.
         if callback is not None and (
             connection is None
             or not connection.is_ready(now_ms)
@@ -442,7 +440,7 @@ class NetworkClient:
                 if isinstance(error, BrokerError) and error.code == REBOOTSTRAP_REQUIRED:
                     self._updater.handle_wrong_broker(now_ms, connection.broker)
             except Exception as bug:
-                # It ends this connection only; the others continue.
+                # The bug ends this connection only; the others continue.
                 _log.error("Unexpected error in a response of %s", connection.broker, exc_info=bug)
                 ending = RemoteProtocolError(f"a response of {connection.broker} caused an error: {bug!r}")
                 ending.__cause__ = bug
@@ -563,7 +561,7 @@ class NetworkClient:
                 continue
             del self._versions_to_ask[node_id]
             connection = self.connections.get(node_id)
-            # The setup timeout ends only now, so that a handshake that never ends cannot block the node.
+            # The setup timeout applies until here, so that a handshake that never ends cannot block the node.
             if connection is not None and connection.state is ConnectionState.CONNECTING:
                 self.connections.checking_api_versions(connection)
             request = self._api_versions_request(node_id, version)
@@ -586,7 +584,8 @@ class NetworkClient:
         connection = self.connections.get(str(node.id))
         if connection is None or connection.is_at(node) or connection.is_disconnected or connection.has_moved:
             return
-        # Metadata decides: a coordinator may have been found before its broker moved.
+        # Only an address in the metadata counts: the address of a coordinator may be older than the broker's
+        # move.
         if node in self._updater.fetch_nodes():
             _log.info("%s has moved to %s", connection.broker, node)
             connection.has_moved = True
@@ -628,7 +627,7 @@ class NetworkClient:
         for response in responses:
             try:
                 callback = response.request.callback
-                assert callback is not None  # it is no request of the client itself
+                assert callback is not None  # requests of the client itself are completed elsewhere
                 callback(response)
             except Exception as bug:
                 _log.exception("Error in the callback of a %s response", api_name(response.request.api_key))
@@ -661,7 +660,8 @@ class NetworkClient:
     def _cancel_in_flight(self, node_id: str, error: KafkaError, now_ms: int) -> None:
         cause = error
         if not error.retriable and not isinstance(error, AuthenticationError):
-            # Requests are retried after every other end of a connection; the error's text has its reason.
+            # Any other end of a connection is retriable, so the requests get a retriable error with the same
+            # text.
             cause = DisconnectedError(str(error))
         for pending in self._in_flight.clear(node_id):
             if not pending.is_internal:
@@ -733,7 +733,7 @@ def _bootstrap_addresses(config: ProducerConfig) -> list[tuple[str, int]]:
                 addresses.extend(canonical_addresses(host, int(port)))
                 continue
             except NetworkError as error:
-                # The connection attempts try again, and report the error.
+                # Not an error here: the attempt to connect looks the name up again, and reports the failure.
                 _log.warning("The canonical names of %s could not be resolved: %s", server, error)
         addresses.append((host, int(port)))
     return addresses

@@ -95,7 +95,7 @@ class NodeConnection:
         self._addresses: Sequence[ResolvedAddress] = ()
         self._address_index = 0
         self._last_address: ResolvedAddress | None = None
-        #: Begun, and its result not used yet. It outlives an attempt that timed out.
+        #: A look-up that has begun, and whose result was not used yet. It outlives an attempt that timed out.
         self._lookup: Lookup | None = None
 
     # -- queries ---------------------------------------------------------------------------------------

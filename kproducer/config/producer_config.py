@@ -3,8 +3,7 @@
 Attribute names are Kafka's dotted names with ``_`` for ``.``; defaults are those of Kafka 4's Java producer.
 ``kproducer.config.setting`` checks and converts each value; this module checks settings against each other.
 ``make generate`` writes ``ProducerSettings``, the types of these settings as keyword arguments, and
-docs/reference/configuration.md. The module has more than 400 lines because all settings are declared in one
-place. Source: Kafka's ``ProducerConfig``.
+docs/reference/configuration.md. Source: Kafka's ``ProducerConfig``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 The settings themselves are the attributes of ``ProducerConfig``, which also checks settings against each
 other; ``integer``, ``milliseconds``, ``boolean``, ``choice`` and ``special`` declare such an attribute.
 Every error reads ``SETTING: expected WHAT IS RIGHT, got WHAT WAS FOUND``, with advice where there is some.
-More than 400 lines, because a setting and all kinds of values are easier to compare in one place.
 Source: the rules of Kafka's ``ConfigDef``.
 """
 

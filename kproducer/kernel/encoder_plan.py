@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-#: Values of ``PlanNode.column`` that are not the number of a child.
+#: What ``PlanNode.column`` may be besides the number of a child.
 CONSTANT: Final = -1
 ROW: Final = -2
 SAME: Final = -3
@@ -176,7 +176,7 @@ class Misfit(IntEnum):
     NOT_UTF8 = 11
 
 
-#: What a value is that does not fit.
+#: Why a value does not fit, for texts of errors: the value ...
 REASONS: Final = {
     Misfit.NULL: "is null, which the schema does not allow",
     Misfit.OUT_OF_RANGE: "is out of range",

@@ -27,7 +27,7 @@ ATTRIBUTES_OFFSET: Final = 21
 #: Size of the header.
 RECORD_BATCH_OVERHEAD: Final = 61
 
-#: Bytes that "batch length" does not count: the base offset and itself.
+#: Bytes that the field "batch length" does not count: those of the base offset and of the field itself.
 LOG_OVERHEAD: Final = 12
 
 #: The fields before the checksum.

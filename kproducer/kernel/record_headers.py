@@ -20,7 +20,7 @@ def checked_headers(headers: Headers) -> list[tuple[bytes, bytes | None]]:
     if not isinstance(headers, (list, tuple)):
         raise TypeError(f"headers must be a list or a tuple, not {type(headers).__name__}")
     checked = []
-    # A copy: another thread may change a list meanwhile.
+    # Iterates over a copy, because another thread may change the list meanwhile.
     for header in tuple(headers):
         if header.__class__ is not tuple or len(header) != 2:
             raise TypeError(f"a header must be a (name, value) tuple, not {type(header).__name__}")

@@ -31,7 +31,7 @@ TABLE: Final[tuple[bytes, ...]] = (
     *[bytes((value << 1 & 0x7F | 0x80, value >> 6)) for value in range(64, TABLE_SIZE)],
 )
 
-#: The length of something that is null.
+#: The encoded length of a null.
 NULL_LENGTH: Final = encode_unsigned(1)
 
 

@@ -38,7 +38,7 @@ native = _native_module()
 READ = 1
 WRITE = 2
 
-#: (channel, mask, ...): what may be done with a channel. The rest is the implementation's.
+#: (channel, mask, ...): a channel and what may be done with it. What follows is for the implementation.
 Event: TypeAlias = tuple[Any, ...]
 
 #: The most that one read takes: several responses, or a good part of a large metadata response.
@@ -92,7 +92,7 @@ class PortableChannelIo:
         for channel in sending:
             yield channel, WRITE
             if channel.is_closed:
-                timeout_ms = 0  # the connection broke: report that now
+                timeout_ms = 0  # the connection broke: do not wait before that is reported
         for key, mask in self._selector.select(timeout_ms / 1000):
             if key.data is None:
                 self._wakeup.clear()
@@ -181,5 +181,5 @@ class NativeChannelIo:
 
 ChannelIo: TypeAlias = PortableChannelIo | NativeChannelIo
 
-#: The one for plaintext connections: native where the native kernel is in use and the platform has epoll.
+#: The implementation for plaintext connections: native if the kernel is native and the platform has epoll.
 PlaintextChannelIo = PortableChannelIo if native is None else NativeChannelIo

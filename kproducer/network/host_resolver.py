@@ -43,7 +43,7 @@ class ResolvedAddress(NamedTuple):
 #: A lookup that has begun, and may have ended. Its exception is a NetworkError.
 Lookup: TypeAlias = "Future[Sequence[ResolvedAddress]]"
 
-#: (host, port) to a lookup. Does not block.
+#: From (host, port) to a lookup. Does not block.
 BeginLookup: TypeAlias = Callable[[str, int], Lookup]
 
 

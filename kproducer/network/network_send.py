@@ -40,7 +40,7 @@ class NetworkSend:
 
     def __init__(self, destination: str, buffers: Sequence[memoryview]) -> None:
         self.destination = destination
-        # An empty buffer would cost an entry of sendmsg, of which there are only so many.
+        # Empty buffers are left out: each would take one of the few entries of a sendmsg.
         self.buffers: list[memoryview] = list(filter(None, buffers))
         self.remaining_bytes = sum(map(len, self.buffers))
         self.completed = False

@@ -95,14 +95,16 @@ class Selector:
         self._metrics = metrics if metrics is not None else ConnectionMetrics(clock)
         self._config = config
         max_idle_ms = config.connections_max_idle_ms
-        # A connection outlives the poll in which bytes moved, as in Kafka: with 0 none would come up.
+        # At least 1 ms, as in Kafka: a connection must outlive the poll in which its bytes moved, or none
+        # would come up.
         self._max_idle_ms = max(max_idle_ms, 1) if max_idle_ms >= 0 else NEVER_MS
         self._max_frame_bytes = max_frame_bytes
         self._clock = clock
         self._transport_factory = transport_factory
         self._proxy = proxy
         self._wakeup = Wakeup()
-        #: Ends the current ``poll``, or makes the next one not wait. Any thread; coalesced; never blocks.
+        #: Ends the current ``poll``, or makes the next one not wait. Any thread; repeated calls cost little;
+        #: never blocks.
         self.wakeup = self._wakeup.signal
         new_io = channel_io or (PlaintextChannelIo if transport_factory is None else PortableChannelIo)
         self._io: ChannelIo = new_io(self._wakeup)
@@ -183,7 +185,7 @@ class Selector:
     def expect_long_frames(self, connection_id: str) -> None:
         """Accept frames up to ``max_frame_bytes``: the connection is authenticated, or need not be."""
         channel = self._channels.get(connection_id)
-        if channel is not None:  # the connection may have ended after its last response
+        if channel is not None:  # None if the connection ended after its last response
             channel.assembler.max_frame_bytes = self._max_frame_bytes
 
     def close(self, connection_id: str | None = None) -> None:
@@ -356,7 +358,8 @@ class Selector:
         """
         with contextlib.suppress(OSError, KafkaError):
             try:
-                # Not with ``received``: its buffer still holds the bytes of other channels.
+                # Reads into a buffer of its own: that of ``received`` still holds the bytes of other
+                # channels.
                 while (data := channel.read(memoryview(bytearray(READ_SIZE_BYTES)))) is not None:
                     self._read(channel, data)
             except AuthenticationError as refusal:

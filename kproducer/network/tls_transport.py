@@ -108,7 +108,7 @@ class TlsTransport(TransportLayer):
         self._is_unproven = True  # no application data has arrived: TLS 1.3 servers verify us only now
         self._head = b""  # the peer's first byte
         self._has_ended = False
-        self._failure: KafkaError | OSError | None = None  # of a read; raised when all bytes before are taken
+        self._failure: KafkaError | OSError | None = None  # of a read; raised after all bytes before it
         self._ciphertext = memoryview(b"")  # produced, and not taken by the socket yet
         self._ahead = 0  # the plaintext bytes in it, which were not counted yet
         self._session: native.TlsSession | None = None  # moves the bytes, if native code does
@@ -146,7 +146,7 @@ class TlsTransport(TransportLayer):
                     self._is_ready = is_sent
                     return
                 if read >= _LONGEST_READ_BYTES:
-                    return  # the socket may have more, which is another event
+                    return  # the socket may have more: the next poll reports it again
                 read += self._receive()
                 if self._has_ended:
                     raise NetworkError(self._describe_ended_handshake(""))
@@ -213,8 +213,8 @@ class TlsTransport(TransportLayer):
 
     @property
     def _has_encrypted_bytes(self) -> bool:
-        # A part of a record moves from the first of these into OpenSSL when it is read, so that neither
-        # counts it.
+        # When a part of a record is read, it moves from _incoming into OpenSSL, and neither of them counts
+        # it.
         return self._incoming.pending > 0 or self._tls.pending() > 0
 
     def _decrypt(self, buffer: memoryview) -> int:

@@ -34,12 +34,14 @@ def parse_response(
         CorrelationIdMismatchError: it answers another request.
         RemoteProtocolError: the bytes are not such a response.
     """
-    # One copy: the message owns the bytes that it refers to, and decoding is fastest from ``bytes``.
+    # Copied once, because the message owns the bytes that it refers to, and decoding is fastest from
+    # ``bytes``.
     data = payload if type(payload) is bytes else bytes(payload)
     header_version = _header_version(api_key, version)
     try:
         if len(data) > 4 and (header_version == 0 or data[4] == 0):
-            # The header that brokers send so far: the correlation id and, if flexible, no tagged fields.
+            # The usual header, read without the generated class: the correlation id and, if flexible, no
+            # tagged fields.
             (correlation_id,), position = _CORRELATION_ID.unpack_from(data), 4 + header_version
         else:
             header, position = ResponseHeader.decode(data, header_version)

@@ -17,7 +17,7 @@ from kproducer.protocol.registry import api_name, request_header_version
 
 #: The fields with which every frame of a request begins: size of the rest, API key, version, correlation id.
 FRAME_START = struct.Struct(">ihhi")
-#: The size is an int32.
+#: The largest frame: its size is an int32.
 _MAX_SIZE = 2**31 - 1
 
 
@@ -44,7 +44,7 @@ def build_request(
     except EncodeError as error:
         raise LocalProtocolError(str(error)) from error
     if position != frame_bytes or len(frame) != frame_bytes:
-        # The broker could not read the stream after such a frame.
+        # Refused, because the broker could not read the stream behind such a frame.
         raise LocalProtocolError(f"{api_name(api_key)} v{version} changed while it was being encoded")
     return [memoryview(frame)]
 

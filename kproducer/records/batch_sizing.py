@@ -11,19 +11,19 @@ from typing import Final
 #: Size of a batch's first buffer, unless batch_size is smaller. A partition with little traffic needs no
 #: more.
 FIRST_BUFFER_BYTES: Final = 16384
-#: The same if so many partitions hold batches that larger ones would soon take all memory.
+#: Size of the first buffer if so many partitions hold batches that larger ones would soon take all memory.
 SMALLEST_BUFFER_BYTES: Final = 1024
-#: How much larger the next buffer is. There are few sizes and few copies: a third of the bytes is copied
-#: again.
+#: How much larger each buffer is than the one before. With this factor there are few sizes, and only a third
+#: of the bytes is copied again.
 GROWTH_FACTOR: Final = 4
-#: The records of a batch that will be compressed may take so many times ``batch_size``.
+#: Records that will be compressed may take this many times ``batch_size`` before compression.
 PLAIN_SIZE_FACTOR: Final = 2
-#: The same for small batches, as long as the records take less than ``WHOLE_BUFFER_BYTES``.
+#: The factor for small batches, as long as their records take less than ``WHOLE_BUFFER_BYTES``.
 SMALL_BATCH_FACTOR: Final = 4
 #: A full buffer of this size makes a full batch, however well it compresses: a larger batch would not be
 #: cheaper to send.
 WHOLE_BUFFER_BYTES: Final = 1 << 20
-#: Safety margin on top of the estimated ratio.
+#: Safety margin: the estimated size is multiplied by it.
 ESTIMATION_FACTOR: Final = 1.05
 
 INITIAL_RATIO: Final = 1.0

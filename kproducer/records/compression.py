@@ -37,10 +37,10 @@ class CompressionType(enum.IntEnum):
     ZSTD = 4
 
 
-#: ``CompressionType.NONE``; the look-up of an enumeration's member takes as long as a call.
+#: ``CompressionType.NONE``, looked up once: the look-up of an enumeration's member takes as long as a call.
 PLAIN: Final = CompressionType.NONE
 
-#: As Kafka's settings have them. Snappy has no levels.
+#: The defaults of Kafka's settings. Snappy has no levels.
 _DEFAULT_LEVELS: Final = {CompressionType.GZIP: -1, CompressionType.LZ4: 9, CompressionType.ZSTD: 3}
 
 #: Magic, version, lowest version that can read it.
@@ -60,7 +60,8 @@ def load_codec(package: str, codec: str) -> Any:
         ConfigError: the package cannot be imported.
     """
     try:
-        # A broker that wants metrics may name a codec that no batch uses: the I/O thread imports it then.
+        # Imported through fork_safe_import: a broker that wants metrics may name a codec that no batch uses,
+        # and then the I/O thread imports it.
         return import_module(package)
     except ImportError as error:
         distribution = package.partition(".")[0]

@@ -7,8 +7,8 @@ Without compression, the buffer itself is sent. With compression, it holds plain
 bytes as the batch may have on the wire, and more for small batches; the records are compressed once, at the
 end. The compressed records go back into the buffer if they fit.
 
-The builder does not know partitions, brokers, retries or memory accounting. It is one class, because growing,
-compressing and closing change the same buffer, hence its length. Source: Kafka's ``MemoryRecordsBuilder``.
+The builder does not know partitions, brokers, retries or memory accounting.
+Source: Kafka's ``MemoryRecordsBuilder``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RecordBatchBuilder:
             ``append_at_limit`` takes the record that fills it. Read without a lock: a hint.
     """
 
-    # What every batch begins with; for most batches these stay as they are.
+    # Defaults on the class, because in most batches these never change.
     compression_ratio = 1.0
     is_full = False
     #: Expected bytes on the wire per plain byte.
@@ -77,7 +77,7 @@ class RecordBatchBuilder:
     #: Producer id, producer epoch, base sequence.
     _producer_state = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
     _is_transactional = False
-    #: The compressed records until they are in the wire buffer, so that an interrupted copy is repeated.
+    #: The compressed records until they are in the wire buffer: a copy that is interrupted is made again.
     _compressed: bytes | None = None
     #: Set when the records are finished: their plain size and their size on the wire.
     _record_bytes = 0
@@ -102,7 +102,7 @@ class RecordBatchBuilder:
         #: Where the finished batch lies.
         self._wire_buffer = buffer
         if compression.type is PLAIN:
-            # As in ``_adjust_limit``.
+            # The same limit that ``_adjust_limit`` would compute.
             self.writer.limit = min(write_limit - 1, len(buffer))
         else:
             self._factor = ESTIMATION_FACTOR * (1.0 if topic_ratio is None else topic_ratio.ratio)
@@ -151,7 +151,8 @@ class RecordBatchBuilder:
         """
         if self.writer.append(timestamp_ms, key, value, headers):
             return True
-        # Everything rare lies beyond the writer's limit, so that the usual append needs no other checks.
+        # The writer's limit is set so that every rare case lies beyond it: the usual append needs no other
+        # check.
         return self.append_at_limit(timestamp_ms, key, value, headers)
 
     def append_at_limit(
@@ -197,8 +198,8 @@ class RecordBatchBuilder:
         try:
             writer.move_to(larger)
         finally:
-            # Also if a signal handler raises in between: the batch keeps one of the two and returns the
-            # other.
+            # Also if a signal handler has raised: the batch keeps one of the two buffers, and the other goes
+            # back.
             self._wire_buffer = writer.buffer
             self._buffers.deallocate(old if writer.buffer is larger else larger)
         return True
@@ -317,7 +318,7 @@ class RecordBatchBuilder:
             view[RECORD_BATCH_OVERHEAD:end] = compressed
         self._compressed_size_bytes = len(compressed)
         self.compression_ratio = len(compressed) / plain_bytes
-        # Last: after an interruption before it, all of this is repeated.
+        # Set last: if an interruption comes before this, all of it is repeated.
         self._record_bytes = plain_bytes
         self._compressed = None
         if self._topic_ratio is not None:

@@ -91,7 +91,7 @@ class ProducerMetrics:
             record_count += batch_records
             batch_size.add(size_bytes, window)
             compression.add(ratio, window)
-            # Of a batch that was sent before, the time is known.
+            # Counted at the first attempt only.
             if not batch.attempts:
                 queue_time.add(float(now_ms - batch.created_ms), window)
             topic = self._topic(batch.topic_partition.topic)

@@ -82,7 +82,7 @@ class ProduceRequestBuilder:
             else:
                 self.latest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS - 1
         if not self.topics <= topic_ids.keys():
-            # The metadata may come from a broker without topic ids, and the leader may support them.
+            # The metadata may come from a broker that does not know topic ids, although the leader does.
             self.latest_version = min(self.latest_version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
     def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
@@ -130,7 +130,7 @@ def _compact_length(length: int) -> bytes:
     return bytes(encoded)
 
 
-#: What a version writes for a length, and at the end of a structure (flexible: no tagged fields).
+#: By version: the function that encodes a length, and what ends a structure (if flexible: no tagged fields).
 _LENGTH_AND_END: dict[int, tuple[Callable[[int], bytes], bytes]] = {
     version: (_compact_length, b"\0") if version in ProduceRequest.FLEXIBLE_VERSIONS else (_INT32.pack, b"")
     for version in range(ProduceRequest.MIN_VERSION, ProduceRequest.MAX_VERSION + 1)

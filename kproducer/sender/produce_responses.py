@@ -4,7 +4,6 @@
 batch of the request exactly once. ``BatchCompletion`` decides what the result means for a batch: complete it,
 retry it, split it or fail it. ``ProducerBatch`` and its ``ProduceRequestResult`` then complete the futures.
 
-More than 400 lines: reading a response and deciding about its batches are one path, so they are in one file.
 Source: Kafka's ``Sender`` (handleProduceResponse, completeBatch, canRetry, failBatch); KIP-91 (delivery
 timeout), KIP-467 (record errors), KIP-516 (topic ids), KIP-951 (leader hints).
 """
@@ -110,10 +109,11 @@ class ProduceResponseHandler:
                 self._metrics.response_received(response.latency_ms, throttle_time_ms, response.received_ms)
                 self._read_body(waiting, topic_ids, node, response)
             else:
-                # No failure either: acks=0, the request was written to the socket and gets no response.
+                # There is no response: the request failed, or it was written to the socket with acks=0, which
+                # is no failure.
                 self._resolve_all(waiting, self._request_failure(response), node, response)
         finally:
-            # The response does not contain these partitions, or the code above has failed.
+            # What is left: the response does not contain these partitions, or the code above has raised.
             if waiting:
                 failure = IncompleteResponseError("the broker's response does not contain this partition")
                 self._resolve_all(waiting, failure, node, response)
@@ -146,7 +146,7 @@ class ProduceResponseHandler:
     ) -> None:
         """Report one failure for all waiting batches; each is retried or failed. ``None``: they succeeded."""
         batches = list(waiting.values())
-        # First, so that no batch is resolved twice if this is interrupted.
+        # Cleared first, so that no batch is resolved twice if the loop is interrupted.
         waiting.clear()
         for batch in batches:
             try:
@@ -485,7 +485,8 @@ class BatchCompletion:
     ) -> None:
         if batch.complete(error=error, record_errors=record_errors):
             self._metrics.records_failed(batch.topic_partition.topic, batch.record_count, error)
-            # An outage fails thousands of batches with the same error. Futures and callbacks get all of them.
+            # An outage fails thousands of batches with the same error, so the log has it once per interval.
+            # Futures and callbacks get all of them.
             suffix = self._repeats.suffix(type(error).__name__, now_ms)
             _log.log(
                 logging.DEBUG if suffix is None else logging.WARNING,
@@ -496,7 +497,7 @@ class BatchCompletion:
                 suffix or "",
                 extra=self._log_fields(batch, error),
             )
-        # Keeps the memory of a batch in flight until ``request_done``.
+        # This keeps the memory of a batch in flight until ``request_done``: the socket may still read it.
         self._accumulator.deallocate(batch)
 
     def _log_fields(self, batch: ProducerBatch, error: KafkaError) -> dict[str, object]:

@@ -3,8 +3,6 @@
 One round (``run_once``) fails expired batches, drains the batches of the nodes that are ready, sends one
 Produce request per node, and polls the network client, which completes requests. ``produce_responses``
 decides what a response means. Source: Kafka class ``Sender``; KIP-91.
-
-More than 400 lines: the loop, its rounds and its shutdown share all of the state below.
 """
 
 from __future__ import annotations
@@ -39,7 +37,8 @@ if TYPE_CHECKING:
 
 _log = GuardedLogger(__name__)
 
-#: The pause after an unexpected error grows from the first to the second, so that a bug does not spin.
+#: After an unexpected error the loop pauses, for the first of these, later for up to the second, so that a
+#: bug does not make it spin.
 _ERROR_PAUSE_MS = 100
 _ERROR_PAUSE_MAX_MS = 5000
 #: When to look again if a node was ready and nothing could be drained for it.
@@ -139,7 +138,8 @@ class Sender:
         """Accept no more records, deliver the accepted ones, then end. Does not block; idempotent."""
         # The accumulator first: a record that is accepted after the loop has ended would never complete.
         self._accumulator.close()
-        # Their records could not be sent any more, and the loop may go on for minutes.
+        # Threads that wait for metadata are refused: their records could not be accepted any more, and the
+        # loop may go on for minutes.
         self._metadata.refuse_waiters()
         self._running = False
         self._closing.set()
@@ -187,7 +187,8 @@ class Sender:
                 self._run_guarded()
             self._accumulator.close()
             self._begin_close_of_transaction()
-            # Expired batches in flight are resolved, though incomplete: they only wait for their memory.
+            # Batches that have expired in flight do not count: their records have failed, and only their
+            # memory is in use.
             while not self.is_forced_to_close and (
                 self._accumulator.incomplete_record_count or self._is_ending_transaction()
             ):
@@ -196,7 +197,7 @@ class Sender:
         except BaseException as error:
             # The loop cannot continue after a SystemExit, but every future must be completed.
             ending = error
-        # Before logging, because a log handler may block.
+        # The futures come before the log, because a log handler may block.
         try:
             self._shut_down(ending)
         finally:
@@ -206,9 +207,8 @@ class Sender:
 
     def run_once(self, now_ms: int) -> None:
         """One round: send the ready batches, then poll. Blocks while there is nothing to do."""
-        # Kafka polls after each round of requests. Here a poll may have to wait for the interpreter lock, so
-        # several rounds are sent before it.
-        # Refusals first: the next attempt to connect removes them, and a coordinator request may begin one.
+        # Refused connections come first: the next attempt to connect forgets the refusal, and a request to a
+        # coordinator may begin one.
         if self._client.refusals:
             self._fail_refused(self._metadata.snapshot)
         while self._purges:
@@ -230,7 +230,8 @@ class Sender:
         accumulator.ready_batches.publish_load(self._metadata.snapshot)
         if not self._running:
             poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
-        # After the above, which may have failed batches to which the next round must react.
+        # Read after the rounds above: a batch that failed or a partition that was announced there makes a
+        # request due, which must not wait for the end of the poll.
         if self._transaction_manager is not None and self._transaction_manager.needs_another_round:
             self._transaction_manager.needs_another_round = False
             poll_timeout_ms = 0
@@ -283,7 +284,7 @@ class Sender:
         error = ProducerClosedError(text)
         # The stack runs from the last step to the first, and runs each one even if another one raises.
         with contextlib.ExitStack() as steps:
-            # After the sockets are closed: until then they may read the buffers.
+            # This runs last, after the sockets are closed: until then they may read the buffers.
             steps.callback(self._accumulator.release_all_in_flight)
             steps.callback(self.in_flight.clear)
             steps.callback(self._client.close)

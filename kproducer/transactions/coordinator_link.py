@@ -98,7 +98,8 @@ class CoordinatorLink:
         self.task = task
         self._client = client
         self._clock = clock
-        #: A request whose broker is being connected to, or cannot take another request at present.
+        #: A request that waits, because its broker is being connected to or cannot take another one at
+        #: present.
         self._held: AddressedRequest | None = None
 
     def step(self, now_ms: int) -> int:
@@ -136,7 +137,8 @@ class CoordinatorLink:
         if client.connection_failed(node):
             self.task.unreachable(request, now_ms, client.refusals.get(node.id))
             return 0
-        # Connecting, or full: the next event of the connection ends the poll.
+        # The broker is being connected to, or has too many requests in flight. The next event of the
+        # connection ends the poll.
         self._held = addressed
         return max(1, client.poll_delay_ms(node, now_ms))
 

@@ -4,7 +4,7 @@ Each class is a ``RequestBuilder`` for the network client. It parses its own res
 ``Reaction`` by error code; a code that is not in the table is retried if Kafka's own error table calls it
 retriable, and is fatal otherwise. Requests are values: two that ask for the same are equal. Message modules
 are imported when the first request is built, because most producers are idempotent and never use
-transactions. One file for all requests, hence its length.
+transactions.
 Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-654, KIP-699, KIP-709, KIP-890, KIP-939, KIP-1050; Kafka's
 ``TransactionManager`` and its handlers. Comments name the deviations.
 """
@@ -108,7 +108,7 @@ class Result(NamedTuple):
     message: str | None = None
 
 
-#: For what a response leaves out.
+#: The result of whatever a response leaves out.
 _MISSING: Final = Result(_UNKNOWN_SERVER_ERROR)
 
 
@@ -172,7 +172,7 @@ class FindCoordinator(CoordinatorRequest):
     def __init__(self, wanted: Coordinator) -> None:
         self.wanted = wanted
         self.is_moot_after_abort = wanted.kind is CoordinatorKind.GROUP
-        # Version 0 knows groups only.
+        # Version 0 finds the coordinators of groups only.
         self.oldest_version = 0 if wanted.kind is CoordinatorKind.GROUP else 1
 
     def build(self, version: int) -> messages.FindCoordinatorRequest:

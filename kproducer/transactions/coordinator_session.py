@@ -286,7 +286,7 @@ class CoordinatorSession:
         """Step until each task has ended, or until the (monotonic) deadline."""
         links = [CoordinatorLink(task, self._client, self._clock) for task in tasks]
         now_ms = self._clock.monotonic_ms()
-        # Notices connections that were closed since the last call before anything is sent on them.
+        # This notices connections that were closed since the last call, before anything is sent on them.
         self._client.poll(0, now_ms)
         while now_ms < deadline_ms:
             delay_ms = min((link.step(now_ms) for link in links), default=NEVER_MS)

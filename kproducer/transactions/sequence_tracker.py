@@ -78,8 +78,9 @@ def decide(
         # The leader waits for the batch before it.
         return Verdict.RETRY
     if is_transactional or is_passed or knowledge is Knowledge.UNKNOWN:
-        # Passed: it would be written after later records. UNKNOWN: the leader may refuse it because it has
-        # written it and remembers later batches only. Under another number it could be written twice.
+        # A batch that later ones have passed would be written after them. One that may have been written
+        # could be written twice under another number: the leader may refuse it only because it remembers
+        # later batches.
         return Verdict.FAIL
     return Verdict.RESTART
 
@@ -113,7 +114,7 @@ class SequenceTracker:
     def set_producer(self, producer: ProducerIdAndEpoch) -> None:
         """Use this producer id and epoch from now on; where batches are pending, once they are resolved."""
         if producer.producer_id != self.producer.producer_id:
-            # Replaced, not cleared: see ``reset``.
+            # A new dictionary, because another thread may be reading the present one: see ``reset``.
             self._acknowledged_ms = {}
         self.producer = producer
         self._has_producer = producer.is_valid
@@ -161,7 +162,7 @@ class SequenceTracker:
         if partition.numbered_since_first_pending() >= MOST_PENDING_BATCHES:
             # If the first one has to be sent again, its leader must not have forgotten it.
             return False
-        # First by identity, which is the usual case.
+        # Compared by identity first, because it usually is the same object.
         if partition.producer is not self.producer and self._is_stale(partition):
             return False
         acknowledged_ms = self._acknowledged_ms.get(topic_partition)

@@ -102,7 +102,8 @@ class TransactionManager:
             if topic_partition in transaction.new_partitions:
                 return
             transaction.new_partitions.add(topic_partition)
-        # Not ``wakeup``: a partition's lock is held here.
+        # Not ``wakeup``, because a partition's lock is held here. The I/O loop reads this flag before it
+        # polls.
         self.needs_another_round = True
 
     def drained(self, batch: SequencedBatch) -> None:

@@ -21,7 +21,7 @@ cdef class RecordAppender:
     cdef readonly BatchOutcome outcome
     cdef readonly object future_type
     cdef readonly Deliveries deliveries
-    # For send_many: the RowSender that used this appender last, and the number of `batch_result` there.
+    # For send_many: the id of the RowSender that used this appender last, and the number that `batch_result` has there.
     cdef long long row_sender_id
     cdef int result_number
 
@@ -43,7 +43,7 @@ cdef class StickyPartition:
     cdef readonly long long record_overhead_bytes
 
 
-# Whether it may be time to switch to another partition: the general path decides.
+# Whether it may be time to switch to another partition; then the general path decides.
 cdef inline bint should_switch_partition(StickyPartition sticky, BatchWriter writer) noexcept nogil:
     return sticky.produced_bytes >= sticky.switch_at_bytes and (
         sticky.produced_bytes >= sticky.force_switch_at_bytes

@@ -57,7 +57,7 @@ cdef class RecordAppender:
         cdef BatchWriter writer = self.writer
         cdef long long index = writer.record_count
         if on_delivery is not None:
-            # Before the record is in: it cannot be taken back if this allocation fails.
+            # Before the record is written: it could not be taken back if this allocation failed.
             self.deliveries.reserve()
         if not writer.append_record(record):
             return 0

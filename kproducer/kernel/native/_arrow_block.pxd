@@ -6,7 +6,7 @@ from kproducer.kernel.native._arrow_reader cimport ArrowSource, Cell, Column
 from kproducer.kernel.native._row_encoder cimport RowEncoder
 
 cdef enum:
-    # Places in BlockReader.columns; the dictionary of each is DICTIONARY places further on.
+    # Indexes of BlockReader.columns. The dictionary of each column is DICTIONARY places behind it.
     VALUE = 0
     KEY
     HEADERS
@@ -19,7 +19,7 @@ cdef enum:
     ROOT
     DICTIONARY = 10
     COLUMN_COUNT = 20
-    # The first ones are columns of the source; HEADER and what follows belong to HEADERS and to the rows.
+    # The first six are columns of the source. HEADER and what follows are parts of HEADERS, and the rows.
     ROLE_COUNT = 6
 
 
@@ -39,9 +39,9 @@ cdef enum RowStatus:
     HEADER_NAME_WRONG
     VALUE_DOES_NOT_FIT
     KEY_DOES_NOT_FIT
-    # The caller has to send this row: its topic or partition is not known here.
+    # The caller has to send this row by the general path, because its topic or partition is not known here.
     GENERAL_PATH
-    # Not statuses: what ends the reading of a block.
+    # The next two are no statuses of rows: they end the reading of a block.
     LEADS_OUTSIDE = -1
     NO_MEMORY = -2
 
@@ -58,7 +58,8 @@ cdef struct BlockRows:
     int64_t[BLOCK_ROWS] timestamps
     Span[BLOCK_ROWS] headers
     uint8_t[BLOCK_ROWS] status
-    # The size of rows that are too large, what does not fit (RowEncoder.encode), else the number of the topic.
+    # By status: the size of a row that is too large; what does not fit (RowEncoder.encode); else the number of the
+    # topic.
     int64_t[BLOCK_ROWS] details
     int32_t[BLOCK_ROWS] targets         # of fine rows
     # Fine rows sorted by target; each target's rows keep their order.
@@ -69,16 +70,16 @@ cdef struct BlockRows:
 
 cdef class BlockReader:
     cdef ArrowSource source
-    # Numbers of the source's columns; -1: not given.
+    # The number of the source's column by role; -1: not given.
     cdef int[ROLE_COUNT] positions
     cdef Column[COLUMN_COUNT] columns
     # The source's generation at bind_chunk; -1: no chunk is bound.
     cdef long long _generation
     cdef int64_t _content_limit
-    # Where value and key are made of several columns; else None.
+    # The encoders where value or key is made of several columns; else None.
     cdef RowEncoder _value_encoder
     cdef RowEncoder _key_encoder
-    # Headers that each row gets, encoded, without their number.
+    # Headers that are added to each row, encoded, without their count.
     cdef bytes _added_headers
     cdef Cell _added
     cdef int _added_count
@@ -87,7 +88,7 @@ cdef class BlockReader:
     cdef Py_ssize_t rows
     cdef int64_t block_bytes
     cdef BlockRows* block
-    # The column of a row that leads outside of the data.
+    # The role of the column whose cell leads outside of the data.
     cdef int _fault_role
     # Encoded headers, one row after the other.
     cdef char* header_bytes

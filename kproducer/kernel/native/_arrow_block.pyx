@@ -21,8 +21,8 @@ from kproducer.kernel.native._row_encoder cimport RowEncoder
 
 
 cdef enum:
-    # The size of rows up to here is measured exactly. Elements may share their bytes, so that a small array makes a key
-    # or value that no memory can hold.
+    # Up to this size, rows are measured exactly. Elements may share their bytes, so that a small array can describe a
+    # key or value that no memory can hold.
     _ROW_BYTES = 64 * 1024 * 1024
 
 
@@ -52,7 +52,7 @@ cdef class BlockReader:
         self.block = <BlockRows*> malloc(sizeof(BlockRows))
         if self.block == NULL:
             raise MemoryError
-        # Without a column of keys or headers, they stay null.
+        # These stay null if there is no column of keys or headers.
         for row in range(BLOCK_ROWS):
             self.block.keys[row].data = NULL
             self.block.keys[row].size = -1
@@ -79,7 +79,7 @@ cdef class BlockReader:
             key.take(<void*> self)
         self._key_encoder = key
         self._added_count = <int> len(headers)
-        # Behind the number, which is one byte.
+        # Without the count, which is one byte.
         self._added_headers = encoded[1:]
         self._added.data = PyBytes_AS_STRING(self._added_headers)
         self._added.size = PyBytes_GET_SIZE(self._added_headers)
@@ -87,7 +87,7 @@ cdef class BlockReader:
             if self._reserve_headers(len(encoded)) == NULL:
                 raise MemoryError
             memcpy(self.header_bytes, <const char*> encoded, len(encoded))
-            # Without a column of headers, all rows have these.
+            # If there is no column of headers, all rows have exactly these.
             for row in range(BLOCK_ROWS):
                 self.block.headers[row].start = 0
                 self.block.headers[row].size = len(encoded)
@@ -341,7 +341,7 @@ cdef class BlockReader:
             size = min(size + pair_size, KP_MOST_BYTES)
         if added_size:
             if size + added_size <= self._content_limit:
-                # There is room for them since the last header.
+                # The last header has reserved the room for them.
                 memcpy(self.header_bytes + self._header_used + size, self._added.data, added_size)
             size += added_size
         span.size = size

@@ -10,7 +10,7 @@ trusted. Everything else is checked (lengths, offsets of parents, the order of o
 indexes): a cell that fails is an error, never a read outside of the data. Each number is read once, and the
 checked copy is used, because the application may change its buffers at any time.
 
-More than 400 lines, since the cell readers are only inlined into each other within one file.
+The cell readers are in one file, because they are only inlined into each other there.
 Source: the Arrow columnar format 1.4, its C data and C stream interfaces, and the PyCapsule interface.
 """
 

@@ -61,7 +61,7 @@ cdef class ArrowRows(BlockReader):
     cdef bint _order_is_filled
     cdef int32_t* ends                  # by target: where its rows end in the order; 0: the block has none
     cdef Py_ssize_t touched_count
-    # Changes with every plan: Python code that runs on the way may call any method.
+    # Changes with every plan, because Python code that runs in between may call any method of this object.
     cdef long long _plan_number
     # Where the search for the next row that is not fine continues.
     cdef Py_ssize_t _alone_at
@@ -69,7 +69,7 @@ cdef class ArrowRows(BlockReader):
     cdef Py_ssize_t _touched_at
     cdef Py_ssize_t _run_at
     cdef Py_ssize_t _run_end
-    # The caller's; see start_chunk. Columns that it does not have are NULL.
+    # The caller's arrays; see start_chunk. Those that it does not want are NULL.
     cdef dict _batch_results
     cdef list _runs
     cdef int* _result_numbers
@@ -243,7 +243,7 @@ cdef class ArrowRows(BlockReader):
         cdef BlockRows* block = self.block
         cdef Py_ssize_t row
         cdef Py_ssize_t first = self._first_location + self.first
-        # A size that does not fit belongs to a row that is refused.
+        # A size that does not fit into an int belongs to a row that is refused.
         if self._value_sizes != NULL:
             for row in range(self.rows):
                 self._value_sizes[first + row] = <int> block.values[row].size
@@ -496,7 +496,7 @@ cdef class ArrowRows(BlockReader):
         if partition >= 0:
             return partition if partition < count else -1
         if self._hashes_keys and count == 1:
-            # All rows of such a topic stay in order.
+            # With one partition, rows with and without keys have the same target, so that all of them keep their order.
             return 0
         if self._hashes_keys and self.block.keys[row].size >= 0:
             return partition_of_key(self.block.keys[row].data, self.block.keys[row].size, count)
@@ -517,7 +517,8 @@ cdef class ArrowRows(BlockReader):
             self._put_in_plain_order()
             return
         self.order_is_plain = self._order_is_filled = False
-        # The counts become places in the order, which advance from the first row of a target to behind its last one.
+        # Each count becomes a place in the order, which then advances from the target's first row to behind its last
+        # one.
         at = 0
         for row in range(self.touched_count):
             target = self.block.touched[row]
@@ -568,7 +569,7 @@ cdef Py_ssize_t _write(ArrowRows plan, BatchWriter writer, StickyPartition stick
         row = at
         if not is_plain:
             if at + _AHEAD < end:
-                # Sorted by partition, rows are where the processor does not expect them.
+                # After sorting, the processor cannot guess where the next row is: prefetch it.
                 row = block.order[at + _AHEAD]
                 KP_PREFETCH(block.values[row].data)
                 KP_PREFETCH(block.values[row].data + 64)

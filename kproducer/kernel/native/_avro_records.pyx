@@ -28,7 +28,7 @@ cdef extern from *:
     #define KP_TIME_ZONE_UTC PyDateTime_TimeZone_UTC
     """
     int KP_IMPORT_DATETIME() except -1
-    # To be called after the C API has set an exception.
+    # Tells Cython that the C API has set an exception.
     int KP_RAISED() except -1
     PyObject* KP_TIME_ZONE_UTC
     bint PyDateTime_CheckExact(PyObject* value) noexcept
@@ -100,13 +100,14 @@ cdef enum:
     ARRAY = 13
     MAP = 14
     RECORD = 15
-    # What writers return besides WRITTEN and NO_MEMORY: the value is not known; an exception is set.
+    # What writers return besides WRITTEN and NO_MEMORY. DECLINED: fastavro has to write the value. FAILED: an exception
+    # is set.
     DECLINED = 1
     FAILED = -1
     _MOST_VARINT_BYTES = 10
     _SECONDS_PER_DAY = 86400
     _MOST_LEVELS = 900
-    # Memory that is kept for the next record.
+    # How much memory is kept for the next record.
     _MOST_SPARE_BYTES = 1 << 20
 
 cdef Py_ssize_t _MOST_BYTES = (<Py_ssize_t> 1) << (8 * sizeof(Py_ssize_t) - 4)
@@ -150,7 +151,7 @@ cdef inline int write_text(Output* out, PyObject* value) noexcept:
         return DECLINED
     if PyUnicode_IS_COMPACT_ASCII(value):
         return write_sized(out, <const char*> PyUnicode_DATA(value), PyUnicode_GET_LENGTH(value))
-    # Not PyUnicode_AsUTF8AndSize: the application's string would keep the bytes.
+    # Not PyUnicode_AsUTF8AndSize, which stores the bytes in the application's string for its whole life.
     encoded = PyUnicode_AsUTF8String(value)
     if encoded == NULL:
         return FAILED
@@ -410,7 +411,8 @@ cdef int write_value(Output* out, const ValueNode* node, PyObject* value, int le
         return write_with_fastavro(out, node, value)
     if operation == UNION:
         return write_union(out, node, value, levels)
-    # Values may contain themselves. Not all versions of CPython count as few levels as a thread's stack has room for.
+    # Values may contain themselves, and some versions of CPython allow more levels than the stack of a thread has room
+    # for.
     if levels == _MOST_LEVELS:
         return DECLINED
     if Py_EnterRecursiveCall(" while a value is written in Avro"):
@@ -441,7 +443,7 @@ cdef class AvroRecordEncoder:
         TypeError, ValueError, OverflowError: a node is not as ``avro_records`` describes it.
     """
 
-    # Keep the objects to which the nodes point.
+    # These keep the objects alive to which the nodes point.
     cdef list _described
     cdef bytes _prefix
     cdef object _with_fastavro
@@ -499,7 +501,7 @@ cdef class AvroRecordEncoder:
             raise ValueError("nodes: expected three parts of a child")
         number = parts[0]
         default = parts[2]
-        # A union comes after its branches, or it could contain itself.
+        # A union comes after its branches in the list, because otherwise it could contain itself.
         if not 0 <= number < self._count or (node.operation == UNION and &self._nodes[number] >= node):
             raise ValueError("nodes: the number of a child is wrong")
         child.node = &self._nodes[number]
@@ -524,7 +526,7 @@ cdef class AvroRecordEncoder:
             Exception: of ``with_fastavro``.
         """
         global _spare
-        # A copy: while Python code runs, another record may be written.
+        # Taken over, not shared: while Python code runs, another record may be written.
         cdef Output out = _spare
         cdef object data = None
         cdef int code
@@ -549,6 +551,6 @@ cdef class AvroRecordEncoder:
         if code == FAILED:
             if not PyErr_ExceptionMatches(PyExc_Exception):
                 KP_RAISED()  # such as KeyboardInterrupt
-            # fastavro's error must not have this one as its context.
+            # The exception is cleared before fastavro runs: fastavro's error must not have it as context.
             PyErr_Clear()
         return self._with_fastavro(value)

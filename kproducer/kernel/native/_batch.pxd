@@ -23,7 +23,7 @@ cdef enum:
     # As in layout.py.
     RECORD_BATCH_OVERHEAD = 61
     MAX_RECORD_OVERHEAD = 36
-    # With less room than this a batch may be full. Too high a value only costs calls that check it exactly.
+    # With less room than this, a batch may be full. Too high a value costs only calls that check it exactly.
     NEARLY_FULL_BYTES = 64
 
 
@@ -53,14 +53,14 @@ cdef class BatchWriter:
     cdef double _ratio
     cdef long long _wire_limit
 
-    # put_record() as a call, for callers that write one record at a time.
+    # The same as put_record(), not inlined, for callers that write one record at a time.
     cdef int append_record(self, const Record* record) noexcept nogil
 
 
 # -- varints ------------------------------------------------------------------------------------------------
 
 cdef inline Py_ssize_t varint_size(uint64_t zigzag) noexcept nogil:
-    # Nearly all are short.
+    # Most are short, so the short ones come first.
     if zigzag < 1 << 7:
         return 1
     if zigzag < 1 << 14:
@@ -192,16 +192,17 @@ cdef inline int put_record(BatchWriter writer, const Record* record) noexcept no
     return 1
 
 
-# The headers of one record with their count, or None if they are not a list or tuple of (str, bytes or None) tuples.
-# `text_values` lets values be str, as `send` does.
+# Returns the encoded headers of one record with their count, or None if they are not a list or tuple of (str, bytes or
+# None) tuples. `text_values` allows str as values, as `send` does.
 cdef bytes regular_headers(object headers, bint text_values)
 
-# Points to the arguments of BatchWriter.append, which it checks. Returns the encoded headers, for the caller to keep.
+# Makes `record` point to the arguments of BatchWriter.append, which it checks. Returns the encoded headers, which the
+# caller has to keep.
 cdef bytes fill_record(Record* record, object timestamp_ms, object key, object value, object headers)
 
 cdef uint32_t murmur2_raw(const unsigned char* data, Py_ssize_t size) noexcept nogil
 
 
-# The partition that Kafka's clients choose for a key, of `count`.
+# The partition that Kafka's clients choose for a key of a topic with `count` partitions.
 cdef inline Py_ssize_t partition_of_key(const char* key, Py_ssize_t size, Py_ssize_t count) noexcept nogil:
     return (murmur2_raw(<const unsigned char*>key, size) & 0x7FFFFFFF) % <uint32_t>count

@@ -13,7 +13,7 @@ cdef class BatchOutcome:
     cdef public bint is_split
 
     cpdef bint is_readable(self) noexcept
-    # A new `metadata_type`.
+    # Makes a new `metadata_type` for the record with this index.
     cpdef object metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size)
 
 
@@ -31,7 +31,7 @@ cdef class RecordFuture:
 cdef RecordFuture new_future(object future_type)
 
 
-# One record's on_delivery, and what its metadata needs. The numbers are 32 bits in a batch, too.
+# One record's on_delivery, and what its metadata needs. 32 bits are enough, as in the batch itself.
 cdef struct Delivery:
     void* on_delivery
     long long timestamp_ms
@@ -45,9 +45,9 @@ cdef class Deliveries:
     cdef Py_ssize_t _count
     cdef Py_ssize_t _room
 
-    # Makes room for one more; runs no Python code, and neither does `push`, which needs that room.
+    # Makes room for one more. Neither this nor `push`, which needs that room, runs Python code.
     cdef int reserve(self) except -1
     cdef void push(self, object on_delivery, long long index, long long timestamp_ms, Py_ssize_t key_size,
                    Py_ssize_t value_size) noexcept
-    # Lets go of the callbacks from `start` to `end`, and of the memory.
+    # Releases the callbacks from `start` to `end`, then frees the memory.
     cdef void drop(self, Delivery* entries, Py_ssize_t start, Py_ssize_t end) noexcept

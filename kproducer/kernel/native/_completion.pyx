@@ -93,7 +93,7 @@ cdef class BatchOutcome:
         cdef object topic
         cdef object partition
         cdef object made
-        # A failed record has no offset; the time is the one it was sent with.
+        # A failed record has no offset, and the timestamp that it was sent with.
         cdef long long offset = UNKNOWN
         if not PyTuple_Check(place) or PyTuple_GET_SIZE(place) != 2:
             raise TypeError(f"topic_partition must be a (topic, partition) tuple, not {place!r}")
@@ -107,7 +107,8 @@ cdef class BatchOutcome:
         made = KP_RECORD_METADATA(self.metadata_type, topic, partition, offset, timestamp_ms, key_size,
                                   value_size)
         if PyUnicode_CheckExact(topic) and PyLong_CheckExact(partition):
-            # No reference in it leads anywhere. The collector stops looking at such plain tuples by itself.
+            # The tuple has only plain values, so it can be in no cycle. The collector would find that out by itself,
+            # but only later.
             PyObject_GC_UnTrack(<PyObject*>made)
         return made
 

@@ -49,10 +49,10 @@ cdef extern from "Python.h":
 
 ctypedef long long (*WallClock)() noexcept
 
-#: What Cython calls for every function that ``fast_send`` makes.
+#: The vectorcall of every function that ``fast_send`` makes, before it is replaced.
 cdef vectorcallfunc _compiled_call
 
-#: Code objects of callbacks that FastSend remembers.
+#: The most code objects of callbacks that one FastSend remembers.
 cdef Py_ssize_t _MOST_CODES = 64
 
 
@@ -62,7 +62,7 @@ cdef class FastSend:
 
     cdef object _future_type
     cdef object _wall_ms
-    # From a capsule; NULL: call _wall_ms.
+    # The C function in a capsule; NULL if there is none: then _wall_ms is called.
     cdef WallClock _wall_clock
     cdef bint _takes_arguments
     cdef bint _ignores_keys
@@ -92,7 +92,7 @@ cdef class FastSend:
     def accept_callbacks_of(self, code not None):
         if len(self._accepted_codes) >= _MOST_CODES:
             self._accepted_codes.clear()
-        # By address: code objects compare equal by content, which takes longer than the check.
+        # By address: comparing code objects compares their content, which takes longer than the check.
         self._accepted_codes[<size_t><PyObject*>code] = code
         self._accepted_code = code
 
@@ -128,7 +128,7 @@ cdef class FastSend:
             function = PyMethod_GET_FUNCTION(function)
         if not PyFunction_Check(function):
             return PyCallable_Check(<PyObject*>on_delivery)
-        # Lambdas and methods are created per record; their code is not.
+        # A lambda or a bound method may be a new object per record; its code is not.
         code = PyFunction_GET_CODE(function)
         if code is not <PyObject*>self._accepted_code:
             if <size_t>code not in self._accepted_codes:

@@ -8,7 +8,7 @@ from kproducer.kernel.native._row_output cimport Node, ReadsLayout, WriteNode
 
 
 cdef class RowEncoder:
-    # Keeps the bytes that nodes point to.
+    # The plan, which keeps the bytes alive that nodes point to.
     cdef readonly object plan
     cdef Node root
     cdef Output out
@@ -16,7 +16,7 @@ cdef class RowEncoder:
     cdef ReadsLayout reads
     cdef const char* prefix
     cdef Py_ssize_t prefix_size
-    # Whose cells are in the memory of ``out``; NULL: nobody's.
+    # The reader whose cells are in the memory of ``out``; NULL: none.
     cdef void* _reader
 
     cdef int _build(self, Node* node, object plan_node, int* count, int depth) except -1

@@ -28,7 +28,7 @@ cdef enum:
     _NOTHING = 0
     _DEEPEST = 64
     _MOST_NODES = 100000
-    # A block ends behind the row that exceeds this: the bytes should still be in a cache when they are copied.
+    # A block ends with the row that exceeds this, so that the bytes are still in a cache when they are copied.
     _BLOCK_BYTES = 4 * 1024 * 1024
 
 
@@ -70,7 +70,7 @@ cdef class RowEncoder:
         cdef bytes prefix, null
         cdef tuple children, symbols
         cdef Py_ssize_t number
-        # Tuples do not change, and keep what nodes point to.
+        # Only tuples are accepted: they cannot change, and they keep alive what nodes point to.
         if not isinstance(plan_node, tuple):
             raise TypeError(f"not a PlanNode: {plan_node!r:.100}")
         if depth > _DEEPEST or count[0] >= _MOST_NODES:
@@ -281,7 +281,7 @@ cdef class RowEncoder:
                 return NO_MEMORY
             if code < 0 and code != NO_MEMORY:
                 return row
-            # A place for now: the memory may still move.
+            # This address is provisional, because the memory may still move.
             cells[row].data = <const char*> start
             cells[row].size = self.out.size - start
             if code:

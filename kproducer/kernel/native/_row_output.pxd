@@ -57,12 +57,12 @@ cdef struct Node:
     # A hash table of numbers of symbols; -1: free.
     int32_t* symbol_table
     Py_ssize_t symbol_table_size
-    # What it reads in the current chunk.
+    # What the node reads in the current chunk.
     Column column
     Column dictionary
 
 
-# Writes the value of a node. Returns WRITTEN, a reason (the output then ends somewhere), LEADS_OUTSIDE or NO_MEMORY.
+# Writes the value of a node. Returns WRITTEN, LEADS_OUTSIDE, NO_MEMORY, or a reason (then the output ends anywhere).
 ctypedef int (*WriteNode)(Output* out, Node* node, int64_t row) noexcept nogil
 
 

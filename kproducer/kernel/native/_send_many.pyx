@@ -29,13 +29,13 @@ from kproducer.kernel.native._append cimport (
 from kproducer.kernel.native._batch cimport KP_PREFETCH, Record, partition_of_key, regular_headers
 
 cdef enum:
-    # Rows to look ahead: the objects of a long list can be anywhere in memory, and waiting for them would cost as
-    # much as writing the record.
+    # How many rows ahead to prefetch: the objects of a long list can be anywhere in memory, and waiting for them would
+    # cost as much as writing the record.
     PREFETCH_ROWS = 8
     CACHE_LINE_BYTES = 64
 
 
-# How many there were so far; each has its number as its id.
+# How many objects of this class were made so far: the number of each is its id.
 cdef long long _row_senders = 0
 
 
@@ -52,7 +52,7 @@ cdef class RowSender:
     cdef dict _batch_results
     cdef bint _ignores_keys
     cdef Py_ssize_t _small_size
-    cdef long long _id          # of appenders that this object has met, see _append.pxd
+    cdef long long _id          # marks the appenders that this object has met, see _append.pxd
 
     def __cinit__(self, dict batch_results not None, bint ignores_keys, Py_ssize_t small_size):
         global _row_senders
@@ -127,7 +127,7 @@ cdef class RowSender:
         if partition_count <= 0:
             return row
         while row < count:
-            # Another thread must not change the lists; if one does, nothing outside of them is read.
+            # No other thread must change the lists meanwhile. If one does, this check keeps reads within them.
             if not (has(values, row) and has(keys, row) and has(headers, row) and has(partitions, row)
                     and has(timestamps_ms, row)):
                 raise ValueError(f"a column lost its row {row} meanwhile")
@@ -158,7 +158,8 @@ cdef class RowSender:
             if partition == ANY_PARTITION and record.key_size >= 0 and not self._ignores_keys:
                 partition = partition_of_key(record.key, record.key_size, partition_count)
             while True:
-                # Releasing these may run code of the application, so it happens before the slot is read.
+                # Releasing the last appender may run code of the application, so it is released before the slot is
+                # read.
                 sticky = None
                 appender = None
                 # From here on nothing but the write: see _append.pxd.
@@ -173,7 +174,7 @@ cdef class RowSender:
                     return row
                 if appender.row_sender_id == self._id:
                     break
-                # This runs Python code: look again.
+                # This may run Python code, so the slot is read again afterwards.
                 appender.result_number = self._batch_results.setdefault(appender.batch_result, len(self._batch_results))
                 appender.row_sender_id = self._id
             index = appender.writer.record_count

@@ -60,14 +60,15 @@ class RecordAppender:
         Returns:
             The record's future; ``None``: there was no room, nothing has changed.
         """
-        # What a signal handler raises may come after the record went in: the writer alone counts, so that
-        # later records do not get the offsets of their predecessors.
+        # A signal handler may raise after the record was written. So only the writer counts, or later records
+        # would get the offsets of their predecessors.
         index = self.writer.record_count
         if not self._append(timestamp_ms, key, value, headers):
             return None
         key_size = -1 if key is None else len(key)
         value_size = -1 if value is None else len(value)
-        # What its constructor does: calling a class from Python takes longer than the assignments.
+        # These are the steps of its constructor: calling a class from Python takes longer than the
+        # assignments.
         future = _new_object(self.future_type)
         future._batch_result = self.batch_result
         future._outcome = self.outcome

@@ -2,7 +2,6 @@
 
 ``ArrowRows`` has the interface of its compiled twin and writes no row itself: it hands out each of them, and
 the caller sends them one by one. So this is the reference for the compiled one.
-All Arrow types are read here, hence its length.
 Source: the Arrow C data interface (format texts) and PyCapsule interface.
 """
 
@@ -25,7 +24,7 @@ _DEEPEST_FIELD: Final = 32
 #: Rows that are planned at a time.
 BLOCK_ROWS: Final = 4096
 
-# As in ``REFUSALS``.
+# The codes of ``REFUSALS``.
 (
     _FINE, _ROW_IS_NULL, _TOPIC_IS_NULL, _TIMESTAMP_WRONG, _TOO_LARGE, _HEADER_IS_NULL, _HEADER_NAME_WRONG,
     _VALUE_DOES_NOT_FIT, _KEY_DOES_NOT_FIT,
@@ -70,7 +69,7 @@ class RowEncoders(NamedTuple):
     headers: Sequence[tuple[str, bytes]] = ()
 
 
-#: Values and keys are columns.
+#: For values and keys that are columns, and need no encoder.
 NO_ENCODERS: Final = RowEncoders()
 
 

@@ -20,7 +20,7 @@ from kproducer.kernel.record_headers import checked_headers
 from kproducer.kernel.varint import NULL_LENGTH, TABLE, TABLE_SIZE, encode_varint, encode_varlong
 from kproducer.types import INT32_MAX, INT64_MAX, Headers
 
-#: The end of a record without headers: their count.
+#: How a record without headers ends: with their count, 0.
 NO_HEADERS: Final = b"\0"
 
 

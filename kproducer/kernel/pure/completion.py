@@ -54,7 +54,7 @@ class BatchOutcome:
     def metadata(self, index: int, timestamp_ms: int, key_size: int, value_size: int) -> Any:
         """The metadata of the record with this index in the batch; the other arguments are as sent."""
         topic, partition = self.topic_partition
-        # A failed record has no offset; the time is the one it was sent with.
+        # A failed record has no offset, and the timestamp that it was sent with.
         offset = _UNKNOWN
         if self.error is None:
             if self.base_offset >= 0:

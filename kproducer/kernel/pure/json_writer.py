@@ -17,14 +17,15 @@ from typing import Any, Final
 from kproducer.kernel.encoder_plan import JsonOperation, Misfit, MisfitError, PlanNode, child_value
 
 _SECONDS_PER_DAY: Final = 86_400
-#: Days from 0000-01-01, and to 10000-01-01, from 1970-01-01.
+#: The days that can be written, from 0000-01-01 to before 10000-01-01, counted from 1970-01-01.
 _DAYS: Final = range(-719_528, 2_932_897)
-#: Of January 1st, 1970.
+#: The ordinal of 1970-01-01.
 _EPOCH_ORDINAL: Final = 719_163
-#: After so many years and days, the calendar repeats.
+#: The calendar repeats after this many years, which have this many days.
 _ERA_YEARS: Final = 400
 _ERA_DAYS: Final = 146_097
-#: By bytes: the letter of ``struct``, that of an integer as wide, and the bits of the fraction.
+#: By size in bytes: the format of ``struct``, that of an integer of the same size, and the bits of the
+#: fraction.
 _FLOATS: Final = {2: ("<e", "<H", 10), 4: ("<f", "<I", 23)}
 _UUID_BYTES: Final = 16
 

@@ -13,7 +13,7 @@ _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF
 
-#: Unpackers for 0 to 63 whole words: making one costs more than hashing a short key.
+#: Unpackers for 0 to 63 whole words, made in advance: making one costs more than hashing a short key.
 _WORDS: Final = tuple(struct.Struct(f"<{count}I") for count in range(64))
 
 

@@ -29,7 +29,7 @@ _LAST_SECOND: Final = 253_402_300_799
 _LONGEST_SECONDS: Final = 315_576_000_000
 _FIRST_DAY: Final = datetime.date.min.toordinal() - datetime.date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = datetime.date.max.toordinal() - datetime.date(1970, 1, 1).toordinal()
-#: By ``b``.
+#: Lowest and highest value, by ``b`` of the node.
 _LIMITS: Final = {
     32: (-INT32_MAX - 1, INT32_MAX),
     64: (-INT64_MAX - 1, INT64_MAX),

@@ -17,7 +17,7 @@ from kproducer.kernel.pure.protobuf_writer import write_protobuf
 if TYPE_CHECKING:
     from kproducer.kernel.pure.arrow import ArrowSource
 
-#: An encoded row; the number of a node and the reason why its value does not fit; or null.
+#: What a row becomes: its bytes; the number of a node and the reason why its value does not fit; or null.
 EncodedRow: TypeAlias = "bytes | tuple[int, int] | None"
 #: Writes a value of a child to the output.
 WriteChild: TypeAlias = Callable[[PlanNode, Any], None]
@@ -43,7 +43,7 @@ class RowEncoder:
     def __init__(self, plan: EncoderPlan) -> None:
         self.plan = plan
         self._write = _WRITERS[plan.format]
-        # Nodes may be equal: the objects are told apart, which the plan keeps.
+        # By identity, because nodes may be equal. The plan keeps the objects alive.
         self._numbers = {id(node): number for number, node in enumerate(plan.nodes)}
         self._out = bytearray()
 
@@ -107,7 +107,7 @@ def raw_values(array: Any) -> list[Any]:
     if hasattr(kind, "storage_type"):
         return raw_values(array.storage)
     if pa.types.is_dictionary(kind):
-        # Fields of a struct that is null have any index.
+        # Rows of a struct that is null may have any index, so a missing one is no error.
         values = dict(enumerate(raw_values(array.dictionary)))
         return [values.get(index) for index in array.indices.to_pylist()]
     if pa.types.is_string(kind):
@@ -123,7 +123,7 @@ def raw_values(array: Any) -> list[Any]:
     if pa.types.is_floating(kind):
         return [None if value is None else float(value) for value in array.to_pylist()]
     if pa.types.is_struct(kind):
-        # Without those of flatten(): see ArrowSource.
+        # field() instead of flatten(): see ArrowSource.
         children = [raw_values(array.field(number)) for number in range(kind.num_fields)]
         rows = zip(*children, strict=True) if children else [()] * len(array)
         return [
@@ -141,7 +141,7 @@ def _union_values(array: Any) -> list[Any]:
     import pyarrow as pa
 
     kind = array.type
-    # Not type_codes and offsets, which do not know that an array may be a slice.
+    # The buffers are read, because type_codes and offsets ignore that an array may be a slice.
     buffers, size, offset = array.buffers(), len(array), array.offset
     codes = pa.Array.from_buffers(pa.int8(), size, [None, buffers[1]], offset=offset).to_pylist()
     places = range(size)
