@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: By error code, in Markdown.
+#: What to do about each error, by code, in Markdown.
 BROKER_ERROR_ADVICE: Final[dict[int, str]] = {
     -1: (
         "Outcome `UNKNOWN`. An error without a code of its own: look at the broker's log. "

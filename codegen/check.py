@@ -25,10 +25,11 @@ _ENTITY_TYPES = {
     "topicName": "string",
     "brokerId": "int32",
 }
-#: A struct where it is used: path, fields, the versions it can occur in, whether inside an array.
+#: A use of a struct: its path, its fields, the versions in which it can occur, and whether it is inside of an
+#: array.
 _Place = tuple[str, tuple[FieldSpec, ...], Versions, bool]
 _KEYED = (MessageType.REQUEST, MessageType.RESPONSE)
-#: The highest API key: keys are int16.
+#: The highest API key, because keys are int16.
 _HIGHEST_KEY = 32767
 
 

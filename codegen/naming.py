@@ -10,8 +10,8 @@ import keyword
 import re
 
 _WORDS = re.compile(
-    r"[A-Z]{2,}s(?=[A-Z]|$)"  # a plural of capitals: IDs
-    r"|[A-Z]+(?![a-z])[0-9]*"  # capitals up to the next word: ISR in ISRNodes
+    r"[A-Z]{2,}s(?=[A-Z]|$)"  # the plural of an abbreviation: IDs
+    r"|[A-Z]+(?![a-z])[0-9]*"  # an abbreviation before the next word: ISR in ISRNodes
     r"|[A-Z]?[a-z]+[0-9]*"
     r"|[A-Z][0-9]*"
     r"|[0-9]+"

@@ -80,7 +80,7 @@ class ModulePlan:
     message_class: str
     classes: tuple[ClassPlan, ...]
     codecs: tuple[CodecPlan, ...]
-    #: (version, the codec that serves it) for the message itself.
+    #: For the message itself: pairs of a version and the codec that serves it.
     table: tuple[tuple[int, CodecPlan], ...]
 
     @property

@@ -35,7 +35,7 @@ _LOGIN_OPTIONS: Final = {
 #: Names that the adapters convert together with the value.
 _CONVERTED: Final = {"ssl_ciphers": "ssl_cipher_suites"}
 
-#: What differs, besides the name.
+#: By setting: what differs besides the name.
 _NOTES: Final = {
     "sasl_oauth_token_provider": "a function that returns the token and its expiry; in Java a class in "
     "`sasl.login.callback.handler.class`",

@@ -9,7 +9,7 @@ import struct
 
 import attrs
 
-#: Width of the classic length prefix of each kind.
+#: By kind: the width of its length prefix in versions that are not flexible.
 _CLASSIC_PREFIX = {"string": "h", "bytes": "i", "view": "i", "numbers": "i", "array": "i"}
 #: The unit of a length, for error messages.
 _UNITS = {"string": "bytes", "bytes": "bytes", "view": "bytes", "numbers": "elements", "array": "elements"}

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import attrs
 
-#: API versions are int16.
+#: The highest version, because API versions are int16.
 HIGHEST = 32767
 
 _SYNTAX = re.compile(r"(?P<low>\d+)(?:(?P<open>\+)|-(?P<high>\d+))?")

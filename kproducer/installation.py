@@ -23,7 +23,7 @@ from kproducer.types import VERSION
 _PACKAGES = ("kproducer.kernel.native", "kproducer.network", "kproducer.runtime", "kproducer_messages")
 #: The code of the Python modules that mypyc compiles: all of them, or none.
 _CLIENT = "kproducer._compiled__mypyc"
-#: Needs epoll; elsewhere Python's selectors are used.
+#: Modules that need epoll. Elsewhere Python's selectors are used.
 _LINUX_MODULE = "kproducer.network._native_channel_io"
 _log = GuardedLogger(__name__)
 

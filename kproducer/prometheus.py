@@ -42,7 +42,7 @@ class ProducerCollector(Collector):
 
     def __init__(self, *producers: KafkaProducer, registry: CollectorRegistry | None = REGISTRY) -> None:
         self._lock = threading.Lock()
-        #: By client id. Guarded by the lock.
+        #: The producers by client id. Guarded by the lock.
         self._producers: dict[str, weakref.ref[KafkaProducer]] = {}
         for producer in producers:
             self.add(producer)

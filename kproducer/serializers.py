@@ -62,7 +62,7 @@ class PreparableSerializer(Protocol):
 #: Accepted by ``key_serializer`` and ``value_serializer``, besides the names in ``SERIALIZER_NAMES``.
 Serializer = Callable[[Any], "BytesLike | None"] | TopicSerializer
 
-#: What the producer calls: (topic, headers, value) to bytes.
+#: What the producer calls with (topic, headers, value); returns bytes.
 SerializeFunction = Callable[[str, "list[tuple[str, bytes | None]]", Any], "bytes | None"]
 
 

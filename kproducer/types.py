@@ -143,7 +143,7 @@ class RecordMetadata(NamedTuple):
     serialized_value_size: int
 
 
-if not TYPE_CHECKING:  # type checkers would take any name for a field
+if not TYPE_CHECKING:  # with it, type checkers would accept any field
 
     def _no_such_field(metadata, name):
         from kproducer.errors.suggestions import METADATA_FIELDS, no_such_attribute  # only needed here

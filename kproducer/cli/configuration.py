@@ -27,7 +27,7 @@ from kproducer.runtime.clock import SystemClock
 from kproducer.sending.partitioners import make_partitioner
 from kproducer.serializers import serializer_name
 
-#: Of the table of settings: narrower cells would be hard to read.
+#: Least widths in the table of settings: narrower cells would be hard to read.
 _VALUES_COLUMNS, _MEANING_COLUMNS = 30, 40
 _SENTENCE_END = re.compile(r"(?<=\.) ")
 _HIDDEN = "***"
@@ -135,7 +135,7 @@ def check(file: Path, is_kcat: bool) -> None:
         except ConfigError as error:
             mistakes.append(str(error))
     if not mistakes:
-        # Each setting is right; what is left are contradictions, and files and packages that are missing.
+        # Each setting is valid by itself. This finds contradictions, and files and packages that are missing.
         set_log_level(logging.INFO)
         try:
             config = ProducerConfig.from_dotted(in_our_terms(settings, is_java=not is_kcat))

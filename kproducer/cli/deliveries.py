@@ -72,7 +72,7 @@ class Deliveries:
         self._pending_bytes = 0
         self._entries = 0
         self._write_failed = False
-        #: Accepted records whose outcome was not counted yet.
+        #: How many accepted records have no outcome yet.
         self.undecided = 0
         self.delivered = 0
         self.failed: Counter[Outcome] = Counter()

@@ -70,7 +70,7 @@ def doctor(**options: Any) -> None:
 
     Begins with the bootstrap servers, and continues with the addresses that the brokers advertise.
     """
-    # What the client warns of is reported below.
+    # The client's warnings are not shown: the report below says the same.
     set_log_level(logging.ERROR)
     config = producer_config(options)
     click.echo(f"Settings: security.protocol={config.security_protocol}", nl=not config.uses_sasl)
@@ -125,7 +125,7 @@ def _examine(config: ProducerConfig, server: str) -> _Examination:
         attempts, first = len(addresses), "TLS" if config.uses_tls else "ApiVersions"
     try:
         brokers, reached, failure = _connect(config.evolve(bootstrap_servers=[server]), attempts)
-    except KafkaError as error:  # of settings: files and packages
+    except KafkaError as error:  # an error of the settings, such as a missing file or package
         return _Examination(passed, _Failure(first, str(error)))
     steps = [each for each in _STEPS if not _is_unused(config, each)]
     if failure is None:

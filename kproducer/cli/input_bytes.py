@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, BinaryIO
 
-#: A longer line is not a line: reading on would need memory without limit.
+#: The longest line. Anything longer is probably no text with lines, and reading on would need memory without
+#: limit.
 LONGEST_LINE = 64 * 1024 * 1024
 _READ_BYTES = 256 * 1024
 #: Windows has no SIGHUP.
@@ -137,7 +138,8 @@ class InputBytes(io.RawIOBase):
             data = self._file.read(len(buffer))
             buffer[: len(data)] = data
             return len(data)
-        # A signal before or during the wait ends it. The read after it finds bytes, and does not wait.
+        # A signal before or during the wait ends the wait. Otherwise there are bytes, and the read below does
+        # not wait.
         ready, _, _ = select.select([self._descriptor, self._signals.readable], [], [])
         if self._signals.readable in ready:
             raise InterruptedInputError

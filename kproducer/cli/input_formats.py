@@ -106,7 +106,7 @@ def _send_csv(source: Input) -> None:
             length += len(line)
             if length > LONGEST_LINE:
                 raise csv.Error(f"the row is longer than {LONGEST_LINE} bytes; is a quotation mark missing?")
-            # What is not UTF-8 is found when the record is made.
+            # Bytes that are not UTF-8 are passed on here, and refused when the record is made.
             yield line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape") + "\n"
 
     rows = csv.reader(texts(), strict=True)
@@ -136,7 +136,7 @@ def _send_csv(source: Input) -> None:
     except csv.Error as error:
         raise BrokenInputError(source.name, number, error) from None
     except InterruptedInputError as interruption:
-        interruption.line = number  # where the row begins
+        interruption.line = number  # the line in which the row begins
         raise
 
 
@@ -181,7 +181,7 @@ class ArrowOrigin:
 def _cell(column: Any, index: int) -> Any:
     try:
         return column[index].as_py()
-    except Exception:  # as in _rows
+    except Exception:  # pyarrow raises errors of many types, as in _rows
         return column.slice(index, 1).to_string()
 
 

@@ -25,7 +25,7 @@ def three_digits(value: float) -> str:
 
 def duration(ms: float) -> str:
     """A time with three significant digits: ``812 µs``, ``4.50 ms``, ``2.24 s``."""
-    value, unit = _in_unit(float(f"{ms:.3g}"))  # rounded first: 999.9 ms are 1.00 s
+    value, unit = _in_unit(float(f"{ms:.3g}"))  # rounded before the unit is chosen: 999.9 ms are 1.00 s
     return f"{three_digits(value)} {unit}"
 
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from kproducer.kafka_producer import KafkaProducer
     from kproducer.types import RecordMetadata
 
-#: One record of this many is timed: a callback per record would cost more than sending it.
+#: One of this many records is timed: a callback per record would cost more than sending it.
 _TIMED_ONE_OF = 100
-#: Different values, so that compression finds about as much to compress as in one of them. There are fewer of
-#: the large ones, which take long to make, and memory.
+#: How many different values are sent: so many that a batch compresses about as well as a single value. Fewer
+#: if they are large, which take long to make, and memory.
 _VALUES = 1000
 _VALUES_BYTES = 16 << 20
 _PERCENTS = (50.0, 95.0, 99.0, 99.9)
@@ -119,7 +119,7 @@ class _Measurement:
         self._delivered = self._failed = 0
         self._began_s = self._reported_s = time.perf_counter()
         self._next_report_s = self._began_s + interval_s
-        #: The figures of each interval, and what they contain of all records and latencies.
+        #: The figures of each interval, and how many records and latencies they include.
         self._intervals: list[dict[str, Any]] = []
         self._reported_records = self._reported_latencies = 0
 
@@ -152,7 +152,7 @@ class _Measurement:
         if count > 1:
             try:
                 self._results.append(self._producer.send_many(self._topic, values[1:]))
-            except BaseException as error:  # Ctrl-C, too
+            except BaseException as error:  # also Ctrl-C
                 accepted: SendManyResult | None = getattr(error, "partial_result", None)
                 if accepted is not None:
                     self._results.append(accepted)

@@ -298,7 +298,7 @@ class _Run:
             transient=True,
             refresh_per_second=4,
         )
-        # As in _echo: the terminal may be gone.
+        # The terminal may be gone, as in _echo.
         with suppress(OSError, SystemExit):
             live.start()
         try:

@@ -16,10 +16,10 @@ from kproducer.kafka_producer import KafkaProducer
 if TYPE_CHECKING:
     from kproducer.bulk.send_many_result import SendManyResult
 
-#: A call takes the lines that are there, up to these limits.
+#: One call of the producer takes all lines that have been read, up to these limits.
 CALL_ROWS: Final = 10_000
 CALL_BYTES: Final = 1 << 20
-#: What an undecided record takes in memory besides its bytes, about.
+#: About what a record without outcome takes in memory, besides its bytes.
 _RECORD_BYTES = 150
 
 
@@ -50,7 +50,7 @@ class Sending:
         self._producer, self._deliveries = producer, deliveries
         #: The input that is being read, and its last line that was added or refused.
         self.file, self.last_line = "", 0
-        #: Why the producer accepts no more records. Those that are added all the same are reported.
+        #: Why the producer accepts no more records. Records that are added nevertheless are reported.
         self.stopped_by: Exception | None = None
         self._begin_call()
 
@@ -60,7 +60,7 @@ class Sending:
         return file
 
     def _begin_call(self) -> None:
-        #: With keys and values as the serializers take them.
+        #: The records of the next call, with keys and values as the serializers take them.
         self._records: list[tuple[Any, Any, Headers | None, int | None]] = []
         self._lines: list[int] = []
         self._originals: list[bytes] = []

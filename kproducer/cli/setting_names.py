@@ -18,7 +18,7 @@ _SIMILAR = {
     "socket.receive.buffer.bytes": "receive_buffer_bytes",
     "socket.send.buffer.bytes": "send_buffer_bytes",
 }
-#: Another client's setting that an error suggests to replace, but not with the same value.
+#: Settings of other clients that errors suggest to replace, but with another value.
 _OTHER_MEANING = {"api_version_auto_timeout_ms"}
 _KIBIBYTES = {"queue.buffering.max.kbytes", "queue_buffering_max_kbytes"}
 

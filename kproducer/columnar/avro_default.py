@@ -80,7 +80,8 @@ def _blocks(items: list[bytes]) -> bytes:
 
 #: Bits of a number beside its sign.
 _BITS: Final = {"int": 31, "long": 63}
-#: What JSON has, and its encoding. The characters of bytes are their numbers.
+#: By type: the types that JSON has for it, and the function that encodes it. In JSON, the bytes of a text are
+#: the numbers of its characters.
 _PLAIN: Final[dict[str, tuple[Any, Callable[[Any], bytes]]]] = {
     "float": ((int, float), struct.Struct("<f").pack),
     "double": ((int, float), struct.Struct("<d").pack),

@@ -64,7 +64,7 @@ _UUID_BYTES: Final = 16
 _DURATION_BYTES: Final = 12
 _LIMIT_BYTES: Final = 32
 
-#: Of logical types of int and long: the letters in front of the unit in Arrow's formats, and ticks per
+#: For logical types of int and long: the letters in front of the unit in Arrow's formats, and ticks per
 #: second.
 _TIMES: Final = {
     "time-millis": ("tt", 1_000),
@@ -95,7 +95,7 @@ _REMEDIES: Final = {
     "decimal": "cast it to a decimal with at most that scale",
     "duration": "cast it to a duration or month_day_nano_interval",
 }
-#: Which branch of a union suits a type best, if several do.
+#: The branch of a union that suits an Arrow format best, if several do.
 _EXACT: Final = {
     "b": "boolean", "c": "int", "C": "int", "s": "int", "S": "int", "i": "int", "I": "long", "l": "long",
     "L": "long", "e": "float", "f": "float", "g": "double", "u": "string", "U": "string", "vu": "string",
@@ -103,9 +103,10 @@ _EXACT: Final = {
 }  # fmt: skip
 
 
-#: The children of a node that are compiled later.
+#: A placeholder for the children of a node that are compiled later.
 _TO_BE_FILLED: Final = (PlanNode(AvroOperation.NOTHING, CONSTANT),)
-#: From a schema and the field of the values to a node without column and place; ``None``: they do not fit.
+#: Makes a node, without column and place, from a schema and the field of the values; ``None``: they do not
+#: fit.
 _MakeNode = Callable[[Any, ArrowField], "PlanNode | None"]
 
 
@@ -124,7 +125,7 @@ class AvroCompiler:
     def __init__(self, named_schemas: Mapping[str, Any], role: str) -> None:
         self._named_schemas = named_schemas
         self._role = role
-        # The column whose values are compiled.
+        # The column that is being compiled, for texts of errors.
         self._column = ""
 
     def row(self, schema: Any, chosen: ChosenColumns) -> PlanNode:
@@ -156,7 +157,8 @@ class AvroCompiler:
             children = self._fields(record, [*chosen.columns, *others], "", "column")
         except _DoesNotFitError as error:
             raise InvalidArgumentError(f"{self._role}: {error}") from None
-        # The row itself has no place for a prefix.
+        # The prefix becomes a child that writes constant bytes, because the node of the row has no place for
+        # one.
         if prefix:
             children = (PlanNode(AvroOperation.NOTHING, CONSTANT, prefix), *children)
         return PlanNode(AvroOperation.RECORD, ROW, children=children)
@@ -424,7 +426,7 @@ def _decimal(schema: Any, values: ArrowField) -> PlanNode | None:
     missing = schema.get("scale", 0) - int(values.format[2:].split(",")[1])
     if missing < 0:
         return None
-    # 78 digits do not fit.
+    # 10**78 does not fit into the limit's bytes, so a larger precision has no effect.
     limit = min(10 ** min(schema["precision"], 78), 1 << (8 * _LIMIT_BYTES - 1))
     symbols = ((b"", limit.to_bytes(_LIMIT_BYTES, "little")),)
     if _kind(schema) == "bytes":

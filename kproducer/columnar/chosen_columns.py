@@ -20,7 +20,7 @@ BINARY: Final = frozenset({"z", "Z", "vz"})
 SIGNED_INTEGERS: Final = frozenset("csil")
 INTEGERS: Final = SIGNED_INTEGERS | frozenset("CSIL")
 LISTS: Final = ("+l", "+L", "+vl", "+vL", "+w:")
-#: How many of the units of a time or timestamp are a second.
+#: By unit of a time or timestamp: how many of it are a second.
 TICKS_PER_SECOND: Final = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
 
 _NESTED_NAMES: Final = {
@@ -98,7 +98,7 @@ class ChosenColumns(NamedTuple):
         if hasattr(data, "empty_table"):
             import pyarrow as pa
 
-            # Not empty_table(), which does not know unions.
+            # Made of no batches, because empty_table() does not know unions.
             data = pa.Table.from_batches([], schema=data)
         try:
             source = ArrowSource(data)

@@ -18,7 +18,8 @@ from kproducer.columnar.schema_source import SchemaSource
 from kproducer.kernel.encoder_plan import EncoderPlan, Format, PlanNode
 from kproducer.schema_registry.registry_serializer import FoundSchema, SchemaFormat
 
-#: Of each kind, what was used least recently is made again.
+#: How many results of each kind are remembered. The one that was used least recently goes first, and is made
+#: again if it is needed.
 _MOST_REMEMBERED = 100
 
 
@@ -41,7 +42,7 @@ M = TypeVar("M", bound=RootMaker, covariant=True)
 F = TypeVar("F", bound=SchemaFormat)
 
 
-# Compared by identity: the contents of a schema have no hash.
+# Compared by identity, because the contents of a schema cannot be hashed.
 @attrs.frozen(eq=False)
 class ResolvedColumns(Generic[M]):
     """A ``ColumnFormat`` with a known schema, which needs no registry. Picklable.
@@ -92,7 +93,8 @@ class FormatPlans(Generic[F, M]):
             return ResolvedColumns(columns, make(schema_format, found), *names)
 
         remember = lru_cache(_MOST_REMEMBERED)
-        # By what they get: columns without their topic, formats (the source remembers them), and plans.
+        # Remembered by their arguments: columns without their topic, formats (the same objects, because the
+        # source remembers them), and plans.
         self._derived: Callable[[ColumnsToEncode], str] = remember(derived)
         self._resolved: Callable[..., ResolvedColumns[M]] = remember(resolved)
         self._compiled: Callable[..., CompiledColumns] = remember(_compiled)

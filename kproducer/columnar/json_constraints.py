@@ -11,17 +11,18 @@ from itertools import count
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-#: The name of a document and a schema in it.
+#: A schema, and the name of the document that contains it.
 _Placed: TypeAlias = "tuple[str, Any]"
-#: Schemas that all apply.
+#: Schemas that apply together.
 _Alternative: TypeAlias = "tuple[_Placed, ...]"
 
-#: A schema with more alternatives, or more of them in each other, is not looked at.
+#: With more alternatives, or a deeper nesting of them, a schema is not checked.
 _MOST_ALTERNATIVES: Final = 64
 _DEEPEST: Final = 16
-#: Schemas that are looked at for one place. References may lead to the same ones again and again.
+#: The most schemas that are looked at for one place, because references may lead to the same ones again and
+#: again.
 _MOST_SCHEMAS: Final = 10_000
-#: Of an index in a reference.
+#: The most digits of an index in a reference.
 _MOST_DIGITS: Final = 9
 _TYPES_OF_CONSTANTS: Final[dict[type, frozenset[str]]] = {
     type(None): frozenset({"null"}),
@@ -106,7 +107,7 @@ class Constraints(NamedTuple):
             else:
                 problems.append(problem)
         if not fitting:
-            # What is wrong within objects says more than that something else would not be one.
+            # Problems within objects come first: they say more than that another type was expected.
             problems.sort(key=lambda problem: problem.startswith("is "))
             raise ViolatedError(problems[0] if problems else "is excluded by the schema false")
         return self._replace(alternatives=tuple(fitting))
@@ -177,7 +178,7 @@ class Constraints(NamedTuple):
         return document, schema
 
 
-#: No schema.
+#: Without a schema, everything is allowed.
 UNCONSTRAINED: Final = Constraints({}, ((),))
 
 

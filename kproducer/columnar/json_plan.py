@@ -58,10 +58,10 @@ from kproducer.kernel.encoder_plan import ROW, ArrowField, JsonOperation, PlanNo
 
 UUID_EXTENSION: Final = "arrow.uuid"
 _MS_PER_DAY: Final = 86_400_000
-#: Digits that decimals of 256 bits have.
+#: The most digits of a decimal: 256 bits.
 _MOST_SCALE: Final = 76
 _FLOAT_BYTES: Final = {"e": 2, "f": 4, "g": 8}
-#: Types whose JSON is not a string, and so is quoted if it is a key.
+#: JSON types that have to be quoted if they are keys, because they are not strings.
 _UNQUOTED: Final = frozenset({"boolean", "integer"})
 _REMEDIES: Final = {
     "null": "leave the column out",
@@ -108,7 +108,7 @@ def scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | No
     try:
         return _scalar(field, options)
     except (KeyError, IndexError, ValueError):
-        # No type of Arrow: a decimal without a scale, or an unknown unit.
+        # The format is none of Arrow's: a decimal without a scale, or an unknown unit.
         return None
 
 
@@ -157,7 +157,7 @@ class JsonCompiler:
     def __init__(self, options: JsonOptions, role: str) -> None:
         self._options = options
         self._role = role
-        # The column whose values are compiled.
+        # The column that is being compiled, for texts of errors.
         self._column = ""
 
     def row(self, chosen: ChosenColumns, constraints: Constraints) -> PlanNode:

@@ -35,7 +35,7 @@ from kproducer.kernel.encoder_plan import (
     ProtobufOperation,
 )
 
-#: The kernel counts the oneofs of a message in the bits of a word.
+#: The most oneofs of a message: the kernel keeps a bit for each in one word.
 _MOST_ONEOFS: Final = 63
 
 
@@ -66,7 +66,7 @@ class ProtobufCompiler:
     def __init__(self, message: Any, role: str) -> None:
         self._message = message
         self._role = role
-        # The column whose values are compiled.
+        # The column that is being compiled, for texts of errors.
         self._column = ""
 
     def row(self, chosen: ChosenColumns) -> PlanNode:
@@ -92,7 +92,8 @@ class ProtobufCompiler:
         self._column = field.name
         try:
             node = self._message_node(self._message, field, "", "field")
-            # The other operations write their length, which only messages in messages have.
+            # Refused, because the other operations write a length first, which the outermost message does not
+            # have.
             if node.operation != ProtobufOperation.MESSAGE:
                 raise mismatch(field, "", "the outermost message", "make it a struct")
         except DoesNotFitError as error:

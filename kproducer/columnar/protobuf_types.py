@@ -50,7 +50,7 @@ from kproducer.columnar.chosen_columns import BINARY, INTEGERS, TEXT, type_name
 from kproducer.kernel.encoder_plan import ArrowField, PlanNode, ProtobufOperation
 from kproducer.kernel.varint import encode_unsigned
 
-#: Wire types.
+#: Wire types of Protobuf's encoding.
 VARINT: Final = 0
 FIXED64: Final = 1
 SIZED: Final = 2
@@ -84,7 +84,7 @@ class Kind(NamedTuple):
 
 GROUP: Final = 10
 _BYTES: Final = 12
-#: By the number of the type in ``FieldDescriptorProto.Type``.
+#: What is known of each scalar type, by its number in ``FieldDescriptorProto.Type``.
 KINDS: Final = {
     1: Kind("double", FIXED64, ProtobufOperation.DOUBLE, _FLOATS | frozenset("g"), "float64"),
     2: Kind("float", FIXED32, ProtobufOperation.FLOAT, _FLOATS, "float32"),
@@ -178,7 +178,8 @@ def described(field: Any) -> str:
     return f"enum {field.enum_type.full_name}" if field.enum_type is not None else KINDS[field.type].name
 
 
-# Versions 5 of protobuf have labels instead of these properties, and the oldest do not tell what is packed.
+# These functions exist because versions 5 of protobuf have labels instead of these properties, and the oldest
+# of them do not tell what is packed.
 
 
 def is_repeated(field: Any) -> bool:

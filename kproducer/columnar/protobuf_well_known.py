@@ -169,7 +169,7 @@ def _value(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None
 _JSON: Final = "make it bool, a number, text, a struct, a list, or a map with text as keys"
 
 _MakeNode = Callable[[Any, ArrowField, str], "PlanNode | None"]
-#: From the name of a message to what makes its node, and what to do about a column of another type.
+#: By the name of a message: the function that makes its node, and what to do about a column of another type.
 _WELL_KNOWN: Final[dict[str, tuple[_MakeNode, str]]] = {
     "google.protobuf.Timestamp": (_timestamp, "cast it to a timestamp"),
     "google.protobuf.Duration": (_duration, "cast it to a duration"),

@@ -18,7 +18,7 @@ from kproducer.schema_registry.topic_look_ups import TopicLookUps
 
 F = TypeVar("F", bound=SchemaFormat)
 
-#: Schemas that were derived from columns, and whose formats are remembered.
+#: How many schemas that were derived from columns are remembered, with their formats.
 _MOST_DERIVED = 100
 
 
@@ -63,12 +63,12 @@ class SchemaSource(Generic[F]):
         chosen = ("use.schema.id", "use.latest.version", "use.latest.with.metadata")
         #: Whether a schema has to be derived from the columns.
         self.derives = schema is None and all(conf[name] in (None, False) for name in chosen)
-        # Without references it is parsed here, so that a mistake shows now.
+        # A schema without references is parsed here, so that a mistake in it shows now.
         self._format = None if self.derives else make_format(None if is_latest else schema, conf)
         if registry is not None:
             SchemaLookUp.of(owner, "value", self._format or make_format(None, conf), registry, conf)
-        # By role and derived schema: the format, and what the registry said; ``None``: there is no registry.
-        # Only grows, up to a limit, and then starts again.
+        # By role and derived schema: the format, and the registry's look-ups (``None``: there is no
+        # registry). Grows up to a limit, and is then emptied.
         self._known: dict[tuple[str, str | None], tuple[F, TopicLookUps[FoundSchema] | None]] = {}
 
     def find(self, wanted: ColumnsToEncode, derived: str | None) -> tuple[F, FoundSchema | None]:

@@ -582,7 +582,7 @@ class ProducerConfig:
         _check_contradictions(self)
 
     def __repr__(self) -> str:
-        # If the constructor fails, tools that report errors show what it has set.
+        # Works on a half-made object as well: if the constructor fails, tools that report errors show it.
         settings = (
             f"{name}={setting.show(getattr(self, name))}"
             for name, setting in SETTINGS.items()

@@ -6,7 +6,7 @@ import attrs
 
 from kproducer.errors import ConfigError
 
-#: Scheme to whether the proxy looks up the names of brokers. As curl and others name them.
+#: By scheme, named as in curl: whether the proxy looks up the names of brokers.
 _SCHEMES = {"socks5": False, "socks5h": True, "http": True}
 
 #: RFC 1929: lengths of user name and password are one byte.

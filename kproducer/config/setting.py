@@ -26,17 +26,17 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 #: Hosted Spark renames Kafka's packages.
 SHADED_PREFIX = "kafkashaded."
 _OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
-#: librdkafka selects the same by OAuth's names of grants.
+#: librdkafka selects the retriever by the grant's name in OAuth.
 _RETRIEVER_OF_GRANT = {
     "client_credentials": "ClientCredentialsJwtRetriever",
     "urn:ietf:params:oauth:grant-type:jwt-bearer": "JwtBearerJwtRetriever",
 }
 
-#: (setting, name as the user wrote it, value) to the stored value; raises ConfigError.
+#: From (setting, name as the user wrote it, value) to the value that is stored. Raises ConfigError.
 Parser = Callable[["Setting", str, Any], Any]
 
 _SHOWN_LENGTH = 80
-#: The groups may be shown: the scheme, and host and path.
+#: Only what its groups match may be shown: the scheme, and host and path.
 _URL = r"((?:[^/?#@]*://)?)(?:[^/?#@]*@)?([^?#@]*)(?:[?#][^@]*)?"
 
 

@@ -195,7 +195,8 @@ def __getattr__(name: str) -> Any:
         made = {code: _class_of(code) for code in _CLASS_NAMES}
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Another thread may have made the class meanwhile: there is one of each name.
+    # setdefault, because another thread may have made the class meanwhile, and there must be only one of each
+    # name.
     return globals().setdefault(name, made)
 
 

@@ -55,7 +55,8 @@ def hides_arguments_in(*kinds: type[Exception]) -> Callable[[Callable[_P, _R]], 
                 failure = without_frames(error)
             del args, kwargs
             try:
-                # Outside of the block above: an error that the caller handles becomes the context.
+                # Raised outside of the block above, so that its context is the error that the caller handles,
+                # if any.
                 raise failure
             finally:
                 del failure  # breaks the cycle: error, traceback, this frame

@@ -233,7 +233,8 @@ FUTURE_METHODS = {
     "value": "use result()",
 }
 
-#: Fields of the metadata of a record. Confluent's ``Message`` has methods of these names.
+#: What other clients have on the metadata of a record, and what to use here. Confluent's ``Message`` has
+#: methods of these names.
 METADATA_FIELDS = {
     "checksum": "brokers do not report it",
     "error": "the second argument of on_delivery is the error; result() raises it",
@@ -267,7 +268,7 @@ _OWN_ASYNC = "use kproducer.AsyncKafkaProducer"
 _NO_CONSUMER = "kproducer has no consumer; use another client's, which works in the same process"
 _NO_ADMIN = "kproducer has no admin client; use another client's, which works in the same process"
 
-#: Names of the package: classes of other clients.
+#: Names that are imported from the package by mistake: classes of other clients.
 PACKAGE_NAMES = {
     "AIOKafkaConsumer": _NO_CONSUMER,
     "AIOKafkaProducer": f"{_OWN_ASYNC}, or kproducer.compat.aiokafka.AIOKafkaProducer, an adapter",

@@ -54,7 +54,7 @@ class Windows:
         skipped = max(elapsed_ms // window_ms - earlier, 0)
         elapsed_ms -= skipped * window_ms
         missing = max(earlier - elapsed_ms // window_ms, 0)
-        # With a single window, which may have just begun, not less than a millisecond.
+        # At least a millisecond: a single window may have just begun.
         return max(elapsed_ms + missing * window_ms, 1) / 1000
 
 
@@ -75,10 +75,10 @@ class Series:
         self._num_samples = num_samples
         self.count = 0.0
         self.total = 0.0
-        self._maximum = 0.0  # of the window below
+        self._maximum = 0.0  # the maximum in _window
         self._window = 0
-        #: Of the last windows with values, oldest first: number, count and total when it began, and, unless
-        #: it is the present one, maximum. Replaced as a whole.
+        #: The last windows with values, oldest first: number, count and total when the window began, and its
+        #: maximum (not of the present window). The tuple is replaced as a whole.
         self._begun: tuple[tuple[int, float, float, float], ...] = ((0, 0.0, 0.0, 0.0),)
 
     def add(self, value: float, window: int) -> None:
@@ -108,7 +108,8 @@ class Series:
 
     def recent(self, window: int) -> Recent:
         """Count, sum and maximum within the windows of which ``window`` is the present one."""
-        # In this order: the count and total that are read later are never less than what a window began with.
+        # These are read first: the count and total that are read later are never less than what a window
+        # began with.
         begun, maximum = self._begun, self._maximum
         oldest = window - self._num_samples + 1
         if begun[-1][0] < oldest:

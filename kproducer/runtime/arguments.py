@@ -23,21 +23,22 @@ HeadersInput = Mapping[str, "bytes | str | None"] | Iterable[tuple[str, "bytes |
 #: Longest text in a request: older versions of the protocol have an int16 length.
 LONGEST_TEXT_BYTES = 2**15 - 1
 
-#: A header's two length prefixes; a character of its name takes at most 4 more bytes.
+#: What a header takes besides its value: two length prefixes, and up to 4 bytes per character of its name.
 _HEADER_OVERHEAD_BYTES = 10
 _LONGEST_CHARACTER_BYTES = 4
 
 #: Half of the longest wait of the platform, because the time that is left until a deadline may be rounded up.
 LONGEST_WAIT_S = threading.TIMEOUT_MAX / 2
 
-#: Names that callbacks give to the error, without underscores.
+#: What callbacks call a parameter for the error, without underscores.
 _NAMES_OF_ERRORS = frozenset(("err", "error", "exc", "exception", "kafka_error"))
 
-#: How delivery callbacks are called.
+#: How delivery callbacks are called, for texts of errors.
 CALLBACK_SIGNATURE = "on_delivery is called with (metadata, error), where error is None on success"
-#: ``inspect.CO_VARARGS``, without importing that.
+#: ``inspect.CO_VARARGS``, without importing ``inspect``.
 _VARIABLE_ARGUMENTS = 4
-#: In a ``partial`` since Python 3.14: an argument of the call. Before, an object that no ``partial`` has.
+#: Since Python 3.14, stands in a ``partial`` for an argument of the call. Before, an object that no
+#: ``partial`` has.
 _PLACEHOLDER: Any = getattr(functools, "Placeholder", object())
 
 _LONGEST_TOPIC = 249
@@ -72,7 +73,7 @@ def encode_headers(topic: str, headers: Any) -> list[tuple[str, bytes | None]]:
                 encoded.append(pair)
                 continue
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            # Not the header itself, which may contain a secret.
+            # The error does not show the header, which may contain a secret.
             found = type(pair).__name__
             if isinstance(pair, (tuple, list)):
                 found = f"a {found} of {len(pair)}"
@@ -243,7 +244,7 @@ def check_callback(on_delivery: Any) -> None:
     function, bound, has_keywords = on_delivery, 0, False
     while isinstance(function, partial):
         if any(each is _PLACEHOLDER for each in function.args):
-            return  # which parameters are left would take more than counting
+            return  # with placeholders, counting does not tell which parameters are left
         bound += len(function.args)
         has_keywords = has_keywords or bool(function.keywords)
         function = function.func
@@ -256,7 +257,7 @@ def check_callback(on_delivery: Any) -> None:
     if not isinstance(code, CodeType):
         return
     names = code.co_varnames[bound : code.co_argcount]
-    # Without the values that are bound to it, which may be secrets.
+    # Shown without the values that are bound to it, which may be secrets.
     shown = f"{getattr(function, '__qualname__', function.__class__.__name__)}()"
     if _are_swapped(names):
         raise InvalidArgumentError(

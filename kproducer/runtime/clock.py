@@ -17,11 +17,11 @@ try:
 except ImportError:
     _native_clock = None  # type: ignore[assignment]
 
-#: As a time or a delay in milliseconds: never. Larger than every deadline, and the largest ``int64``.
+#: "Never", as a time or a delay in milliseconds: the largest ``int64``, larger than every deadline.
 NEVER_MS: Final = 2**63 - 1
 
 
-#: ``SystemClock.wall_ms`` as a capsule with a C function, for compiled code; ``None``: it was not compiled.
+#: ``SystemClock.wall_ms`` as a C function in a capsule, for compiled code; ``None``: it was not compiled.
 WALL_MS: Final[object | None] = None if _native_clock is None else _native_clock.WALL_MS
 
 
@@ -47,13 +47,14 @@ class SystemClock:
 
     __slots__ = ()
 
-    #: The C function itself, if it was compiled: read several times per request.
+    #: The C function itself if it was compiled, without a method around it: it is read several times per
+    #: request.
     monotonic_ms = staticmethod(_monotonic_ms if _native_clock is None else _native_clock.monotonic_ms)
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    #: The C function itself: read for every record by the pure kernel.
+    #: The C function itself: the pure kernel reads it for every record.
     wall_ns = staticmethod(time.time_ns)
 
 
@@ -83,7 +84,7 @@ class ExponentialBackoff:
     def backoff_ms(self, attempts: int) -> int:
         """The wait in milliseconds after ``attempts`` earlier failures (0: this was the first)."""
         wait_ms: float = self._initial_ms
-        # A power with a large exponent would overflow; this loop ends at the maximum.
+        # A loop instead of a power, which would overflow with a large exponent. It ends at the maximum.
         while attempts > 0 and 0 < wait_ms < self._max_ms:
             wait_ms *= self.MULTIPLIER
             attempts -= 1

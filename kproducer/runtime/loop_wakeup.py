@@ -25,7 +25,7 @@ class LoopWakeup:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        # Any thread; each change is one operation, so no lock is needed.
+        # Changed by any thread, without a lock: each change is one operation of the deque.
         self._actions: deque[Callable[[], object]] = deque()
         #: Whether ``_run`` will look at the actions. Two threads at once may schedule it twice.
         self._is_scheduled = False
@@ -50,7 +50,7 @@ class LoopWakeup:
         return True
 
     def _run(self) -> None:
-        # First: what is posted from here on schedules another run.
+        # Reset first, so that what is posted from here on schedules another run.
         self._is_scheduled = False
         try:
             for _ in range(_ACTIONS_PER_TURN):
@@ -59,13 +59,13 @@ class LoopWakeup:
                 try:
                     self._actions[0]()
                 except (KeyboardInterrupt, SystemExit):
-                    raise  # it may not have been done
+                    raise  # the action stays in the queue, because it may not have been done
                 except BaseException:
                     self._actions.popleft()
                     raise
                 self._actions.popleft()
         finally:
-            # Also after an exception: the others must not be forgotten.
+            # Also after an exception: the remaining actions must not be forgotten.
             if self._actions:
                 self._is_scheduled = True
                 self.loop.call_soon(self._run)

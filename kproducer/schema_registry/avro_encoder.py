@@ -17,7 +17,7 @@ from kproducer.errors import SerializationError
 from kproducer.kernel.avro_records import AvroRecordEncoder, ValueChild, ValueNode, ValueOperation
 from kproducer.kernel.varint import encode_varlong
 
-#: From a value to bytes.
+#: Encodes one value.
 Encoder = Callable[[Any], bytes]
 
 _RECORDS = ("record", "error")
@@ -78,7 +78,8 @@ def compile_encoder(
         plan = _PlanCompiler(named_schemas, strict).plan(schema)
         return AvroRecordEncoder(plan, prefix, with_fastavro).encode
     except (UnsupportedSchemaError, TypeError, OverflowError, RecursionError):
-        # The last three: names that are not str, sizes that are too large, types that are nested too deeply.
+        # TypeError: names that are not str. OverflowError: sizes that are too large. RecursionError: types
+        # that are nested too deeply.
         return with_fastavro
 
 
@@ -94,7 +95,8 @@ class _PlanCompiler:
 
     def plan(self, schema: Mapping[str, Any]) -> tuple[ValueNode, ...]:
         if schema.get("logicalType") is not None or not _KINDS.isdisjoint(self._named_schemas):
-            # fastavro takes a reference to a type called "string" for the primitive type, mostly.
+            # If a named type is called "string", fastavro mostly takes a reference to it for the primitive
+            # type: leave such schemas to it.
             raise UnsupportedSchemaError(schema)
         self._record(schema)
         return tuple(self._nodes)
@@ -106,7 +108,7 @@ class _PlanCompiler:
     def _record(self, schema: Mapping[str, Any]) -> int:
         full_name = schema["name"]
         if full_name not in self._records:
-            # A record that contains itself finds this number while its own fields are added.
+            # Added before its fields, so that a record which contains itself finds its own number.
             self._records[full_name] = number = self._add(ValueNode(ValueOperation.RECORD))
             _check_names([field["name"] for field in schema["fields"]])
             fields = tuple(map(self._field, schema["fields"]))
@@ -158,7 +160,7 @@ class _PlanCompiler:
     def _logical(self, schema: Mapping[str, Any]) -> int:
         kind = schema["type"]
         if kind != "fixed" and kind not in _PRIMITIVES:
-            raise UnsupportedSchemaError(schema)  # the application may have told fastavro what it means
+            raise UnsupportedSchemaError(schema)  # the application may have taught fastavro this type
         name = f"{kind}-{schema['logicalType']}"
         if not _is_fastavros(name):
             raise UnsupportedSchemaError(schema)
@@ -219,7 +221,7 @@ def _fastavro_encoder(schema: Mapping[str, Any]) -> Callable[[Any], bytes | None
     from fastavro import parse_schema, schemaless_writer
     from fastavro.validation import validate
 
-    # The copy has no marks of the schema around it.
+    # The copy is without the marks that fastavro has put into the schema.
     parsed = parse_schema({name: value for name, value in schema.items() if not name.startswith("__")})
 
     def encode(value: Any) -> bytes | None:

@@ -46,7 +46,7 @@ class SchemaRegistryClient:
         self._settings = ClientSettings.from_conf(conf)
         self._connection = RegistryConnection(self._settings)
         self._given = _hidden(dict(conf))
-        # Has its own lock.
+        # Thread-safe by its own lock.
         self._cache: _BoundedCache[Any] = _BoundedCache(self._settings.cache_capacity)
         forked_children.register(self)
 
@@ -59,7 +59,7 @@ class SchemaRegistryClient:
         self.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        # In another process: a client with the same settings, and connections of its own.
+        # Pickled as its settings: the client in the other process has connections of its own.
         return type(self), (self._given(),)
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class SchemaRegistryClient:
             SchemaRegistryError: the schema is not valid or not compatible (409, 422), or see ``get_schema``.
         """
         registered = self.register_schema_full_response(subject_name, schema, normalize_schemas)
-        assert registered.schema_id is not None  # checked
+        assert registered.schema_id is not None  # register_schema_full_response has checked it
         return registered.schema_id
 
     def register_schema_full_response(
@@ -384,7 +384,8 @@ class _BoundedCache(Generic[_Value]):
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        # Guarded by _lock, which a signal handler may take again. A value, and when it ends (monotonic s).
+        # Guarded by _lock, which a signal handler may take again on the same thread. By key: the value, and
+        # when it ends (monotonic s).
         self._lock = threading.RLock()
         self._values: OrderedDict[tuple[Any, ...], tuple[_Value, float]] = OrderedDict()
 
@@ -408,6 +409,7 @@ class _BoundedCache(Generic[_Value]):
             self._values.clear()
 
     def after_fork_in_child(self) -> None:
-        # A thread of the parent may have been in the middle of a change.
+        # At the fork, another thread of the parent may have held the lock or have been in the middle of a
+        # change.
         self._lock = threading.RLock()
         self._values = OrderedDict()

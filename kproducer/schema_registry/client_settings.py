@@ -53,13 +53,13 @@ import attrs
 from kproducer.errors import ConfigError
 
 _BEARER_SOURCES = ("STATIC_TOKEN", "CUSTOM")
-#: Java's names are these with a prefix.
+#: Java's names have this prefix.
 _JAVA_PREFIX = "schema.registry."
 _OAUTH_ADVICE = (
     "tokens of an OAuth server come from a function of yours: bearer.auth.credentials.source=CUSTOM and "
     "bearer.auth.custom.provider.function"
 )
-#: What to do instead of giving settings of other clients.
+#: Settings of other clients, and what to do instead.
 _ADVICE = {
     "basic.auth.credentials.source": "remove it: basic.auth.user.info is used, or what the url has",
     **dict.fromkeys(
@@ -73,7 +73,7 @@ _ADVICE = {
     ),
 }
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
-#: The settings that are numbers, and all of them.
+#: The settings that are numbers; below, all settings.
 NUMBER_SETTINGS = (
     "timeout",
     "max.block.ms",
@@ -100,7 +100,7 @@ SETTING_NAMES = (
     *NUMBER_SETTINGS,
 )
 
-#: From nothing to the header fields of a request.
+#: Returns header fields for a request.
 HeaderSource = Callable[[], Mapping[str, str]]
 
 

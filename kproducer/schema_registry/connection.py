@@ -58,9 +58,10 @@ class RegistryConnection:
         # Fixed after construction.
         self._settings = settings
         self._wait = wait
-        # Has its own lock.
+        # Thread-safe by its own lock.
         self._http = HttpConnections(settings)
-        #: Index of the URL that answered last. Any thread; a lost update costs one attempt elsewhere.
+        #: Index of the URL that answered last. Any thread, without a lock: a lost update costs one attempt
+        #: with another URL.
         self._preferred = 0
 
     def request(
@@ -171,7 +172,7 @@ class RegistryConnection:
         except SchemaRegistryError as error:  # the client is closed
             return without_frames(error)
         except httpcore.LocalProtocolError:
-            # Its text quotes what we sent, which may be a token.
+            # The error's text is not used, because it quotes what we sent, which may be a token.
             return SchemaRegistryError(
                 f"the request cannot be sent: {where}: HTTP does not allow one of its header fields; check "
                 "the settings bearer.auth.*",
@@ -216,10 +217,10 @@ class RegistryConnection:
         try:
             headers = settings.bearer_headers()
         except ConfigError as error:
-            # It names the field, and does not quote it.
+            # The error names the field, and does not quote its value.
             return SchemaRegistryError(str(error), url=url), []
         except Exception as error:
-            # The application's function; its text may contain a token.
+            # The error of the application's function: its text may contain a token.
             failure = SchemaRegistryError(
                 f"bearer.auth.custom.provider.function raised {type(error).__name__}; expected a "
                 "dictionary with bearer.auth.token",
@@ -306,6 +307,6 @@ def _combined(failures: list[SchemaRegistryError], attempts: int) -> SchemaRegis
 
 
 def _backoff_ms(settings: ClientSettings, attempt: int) -> float:
-    # Random waits: many producers that start together do not ask again together.
+    # The wait is random, so that producers that started together do not ask again together.
     longest_ms: float = min(settings.retry_wait_ms * 2**attempt, settings.retry_max_wait_ms)
     return random.random() * longest_ms

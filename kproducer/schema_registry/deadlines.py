@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: When the call of this thread has to end (monotonic s).
+#: When the present call has to end (monotonic s).
 _ends_at_s: ContextVar[float] = ContextVar("kproducer_schema_registry_deadline", default=math.inf)
 
 

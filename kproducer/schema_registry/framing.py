@@ -49,6 +49,6 @@ def header_name(field: str) -> str:
 def _encoded_indexes(indexes: Sequence[int]) -> bytes:
     if not indexes:
         return b""
-    if list(indexes) == [0]:  # the usual case has a short form
+    if list(indexes) == [0]:  # the format has a short form for the usual case
         return b"\x00"
     return b"".join(map(encode_varint, (len(indexes), *indexes)))

@@ -21,8 +21,9 @@ from kproducer.errors import ConfigError, SchemaRegistryError
 from kproducer.schema_registry import deadlines
 from kproducer.schema_registry.client_settings import ClientSettings, checked_proxy
 
-#: A registry keeps a schema in one record of Kafka, of at most 1 MiB unless the brokers are configured
-#: otherwise; the list of 80,000 subjects is as long as this. JSON takes up to 25 times its length in memory.
+#: The most that is read of an answer. A registry keeps a schema in one record of Kafka, of at most 1 MiB
+#: unless the brokers are configured otherwise; the list of 80,000 subjects is as long as this. JSON takes up
+#: to 25 times its length in memory.
 LONGEST_ANSWER_BYTES = 8 << 20
 _KEEP_ALIVE_S = 5.0
 _SOCKS = ("socks5", "socks5h")
@@ -73,8 +74,8 @@ class HttpConnections:
                 raise ConfigError(
                     "proxy: a SOCKS proxy needs the package socksio: pip install 'kproducer[proxy]'"
                 ) from None
-        # Guarded by _lock, which is never held during a request, and which a signal handler may take again.
-        # Replaced, never changed; by base URL.
+        # Pools by base URL: replaced, never changed. Guarded by _lock, which is never held during a request,
+        # and which a signal handler may take again on the same thread.
         self._lock = threading.RLock()
         self._pools: Mapping[str, Any] = {}
         self._pid = 0

@@ -13,11 +13,13 @@ from kproducer.schema_registry import answers, deadlines
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.schemas import Schema, SchemaReference
 
-#: Each one that is not in the cache is a request. The cache of a client has room for as many by default.
+#: The most references of one schema. Each that is not in the client's cache costs a request; the cache has
+#: room for as many by default.
 MOST_REFERENCES = 1_000
-#: References within references. Parsers of all formats call themselves for each level.
+#: How deep references may lead to references: the parsers of all formats call themselves for each level.
 DEEPEST_REFERENCES = 100
-#: Of all texts together: four times what a single answer may have, because all of them are kept in memory.
+#: The length of all texts together: four times that of a single answer, because all of them are kept in
+#: memory.
 MOST_CHARACTERS = 32 << 20
 
 
@@ -47,7 +49,8 @@ def referenced_schemas(
     found: list[tuple[SchemaReference, Schema]] = []
     seen: set[SchemaReference] = set()
     characters = 0
-    #: The way to the present one: a reference, its schema, and the references that are still to be followed.
+    #: The path to the present schema; for each step the reference, its schema, and the references that are
+    #: still to be followed.
     around: list[tuple[SchemaReference | None, Schema, Iterator[SchemaReference]]] = [
         (None, schema, iter(schema.references))
     ]

@@ -31,7 +31,7 @@ from kproducer.schema_registry.subjects import (
 )
 from kproducer.schema_registry.topic_look_ups import TopicLookUps
 
-#: Changes a value before it is encoded.
+#: Converts a value before it is encoded.
 ToDict = Callable[[Any, SerializationContext], Any]
 
 

@@ -16,7 +16,7 @@ from kproducer.schema_registry import answers
 
 #: Rules of these modes apply when a value is written; those of other modes concern consumers.
 _WRITE_MODES = ("WRITE", "WRITEREAD", None)
-#: The lists of a rule set in which such rules are.
+#: The lists of a rule set that may have such rules.
 _WRITE_LISTS = ("domainRules", "encodingRules")
 
 

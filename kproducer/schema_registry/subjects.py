@@ -17,7 +17,7 @@ from kproducer.schema_registry.client import SchemaRegistryClient
 KAFKA_CLUSTER_ID = "subject.name.strategy.kafka.cluster.id"
 FALLBACK_TYPE = "subject.name.strategy.fallback.type"
 _ANY_CLUSTER = "-"
-#: What registries without associations answer.
+#: HTTP statuses of registries that do not know associations.
 _NO_ASSOCIATIONS = {404, 405, 501}
 
 
@@ -47,7 +47,7 @@ class SerializationContext:
     headers: Headers | None = None
 
 
-#: From the context and the schema's name (``None`` if it has none) to the subject.
+#: Returns the subject, from the context and the name of the schema (``None`` if it has none).
 SubjectNameStrategy = Callable[[SerializationContext, "str | None"], str]
 
 

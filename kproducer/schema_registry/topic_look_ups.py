@@ -14,11 +14,11 @@ from kproducer.schema_registry import deadlines, forked_children
 
 #: Topics that one serializer remembers. The oldest is looked up again, which the client's cache answers.
 _MOST_TOPICS = 1_000
-#: While the registry does not answer: how long a result whose time has ended is used before the next look-up.
+#: How long a result is used after its end if the registry does not answer; then the next look-up is made.
 _RETRY_AFTER_S = 30.0
 
 
-#: What is looked up.
+#: The result of a look-up.
 Found = TypeVar("Found")
 
 
@@ -55,7 +55,8 @@ class TopicLookUps(Generic[Found]):
         self._ttl_s = ttl_s
         # Written under _lock, read without it. By topic: the result, and its end (monotonic; 0: none).
         self._found: dict[str, tuple[Found, float]] = {}
-        # Guarded by _lock, which a signal handler may take again on the same thread.
+        # The look-ups that are under way. Guarded by _lock, which a signal handler may take again on the same
+        # thread.
         self._lock = threading.RLock()
         self._look_ups: dict[str, _LookUp] = {}
         forked_children.register(self)

@@ -38,7 +38,7 @@ def with_depth_check(
         try:
             is_too_deep = _is_too_deep(schema, named_schemas, value, limit)
         except Exception as error:
-            # Of the value's own code; fastavro would have met it, too.
+            # Raised by code of the value; fastavro would have met it, too.
             raise SerializationError(
                 f"the value does not fit the Avro schema: {type(error).__name__}: {error}"
             ) from error
@@ -88,8 +88,8 @@ def _parts_of(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _is_too_deep(schema: Any, named_schemas: Mapping[str, Any], value: Any, limit: int) -> bool:
-    #: Values by the identities of the value and its type: those around the present one, and those that are
-    #: done. They are kept because the identity of an object that is gone may be that of the next one.
+    #: Values by the identities of value and type: those that contain the present one, and those that were
+    #: checked. They are kept alive here, because a later object may get the identity of one that is gone.
     around: dict[tuple[int, int], Any] = {}
     done: dict[tuple[int, int], Any] = {}
     #: What is still to be checked, the next one last. ``None`` as type: the last of ``around`` is done.
@@ -103,10 +103,10 @@ def _is_too_deep(schema: Any, named_schemas: Mapping[str, Any], value: Any, limi
         if isinstance(schema, str):
             schema = named_schemas.get(schema)
         if isinstance(schema, list):
-            if isinstance(value, tuple) and len(value) == 2:  # it names its branch
+            if isinstance(value, tuple) and len(value) == 2:  # the pair of a branch's name and its value
                 value = value[1]
             elif not isinstance(value, (Mapping, Sequence)):
-                continue  # fastavro has no branch for it
+                continue  # it cannot contain other values
             waiting += [(branch, value) for branch in schema]
         elif isinstance(schema, dict):
             within = _values_within(schema, value)

@@ -47,7 +47,7 @@ _ROLE_OPTIONS = (
     _ROLE_SECRET,
     _ROLE_TOKEN,
 )
-#: How often Java's class asks again; here ``TokenSource`` decides that.
+#: Options that say how often Java's class asks again. Here ``TokenSource`` decides that.
 _IGNORED_OPTIONS = ("awsMaxRetries", "awsMaxBackOffTimeMs")
 
 
@@ -150,7 +150,7 @@ class _SignedTokens:
             credentials = self._ask_for_credentials()
         except (BotoCoreError, ClientError) as error:
             what = type(error).__name__
-            # The text of an external process may have anything in it.
+            # The error of an external process is not shown: its text may contain a secret.
             if getattr(error, "kwargs", {}).get("provider") != "custom-process":
                 what += f": {shown_text(str(error))}"
             credentials = None
@@ -180,7 +180,7 @@ class _SignedTokens:
         wait([answer], _LONGEST_S)
         if not answer.done():
             self._unanswered.append(thread)
-            self._credentials = None  # their lock is held by the request
+            self._credentials = None  # the request that hangs holds their lock
             raise _no_answer(f"within {_LONGEST_S:g} s")
         return answer.result()
 

@@ -79,7 +79,7 @@ def parse_jaas_config(name: str, text: str) -> LoginModule:
     tokens = list(_tokens(name, text))
     if not tokens:
         raise ConfigError(f"{name}: it has no login module")
-    if " " in tokens[0].text:  # a text in quotes
+    if " " in tokens[0].text:  # only a quoted text has a blank
         raise ConfigError(f"{name}: it begins with a quote; remove the quotes around the whole text")
     if len(tokens) > 1 and (tokens[0].text.endswith("{") or tokens[1].text == "{"):
         raise ConfigError(

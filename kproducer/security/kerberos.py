@@ -26,13 +26,14 @@ import gssapi
 from kproducer.errors import AuthenticationError, NetworkError, printable
 from kproducer.security.sasl_mechanisms import SaslMechanism, shown_text
 
-#: A ticket is presented with the time when the conversation began, which brokers compare with their clock.
+#: How long a first message may be used: it contains the time at which it was made, which brokers compare with
+#: their clock.
 _FRESH_S: Final = 60.0
-#: RFC 4752: only "no security layer", for messages of no size.
+#: What both sides say about security layers (RFC 4752): none, so that no message has a size.
 _NO_LAYER: Final = 0x01
 _LAYER_REPLY: Final = bytes((_NO_LAYER, 0, 0, 0))
 
-#: Kerberos' error codes begin here; then what to do, by the offset (MIT's ``krb5_err.et``).
+#: Where Kerberos' error codes begin. Below: what to do, by the code's offset from it (MIT's ``krb5_err.et``).
 _FIRST_CODE: Final = 2529638912
 _NO_TICKET = (
     "there is no ticket: run kinit, set KRB5CCNAME to the ticket cache, or use sasl_kerberos_keytab with"
@@ -64,7 +65,7 @@ def _explained(error: gssapi.exceptions.GSSError, advice: dict[int, str] = _ADVI
     """On the thread where the error was raised: the library keeps its texts per thread."""
     offset = error.min_code - _FIRST_CODE
     texts = error.get_all_statuses(error.min_code, False)
-    if not 0 <= offset < 256:  # the library's own code, often without a useful text
+    if not 0 <= offset < 256:  # a code of the library, often without a useful text
         texts = [*error.get_all_statuses(error.maj_code, True), *texts]
         if isinstance(error, gssapi.exceptions.ExpiredCredentialsError):
             offset = _TICKET_EXPIRED
@@ -142,7 +143,7 @@ class GssapiMechanism(SaslMechanism):
         self._monotonic_s = monotonic_s
         self._wakeup: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
-        # By host; guarded by _lock.
+        # The threads that ask for tickets, by host. Guarded by _lock.
         self._begun: dict[str, _Beginning | None] = {}
 
     @property
@@ -169,7 +170,7 @@ class GssapiMechanism(SaslMechanism):
         thread = threading.Thread(target=self._begin, args=(host,), name="kproducer-gssapi", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # the process has too many, or is ending
+        except RuntimeError as error:  # the process has too many threads, or is ending
             with self._lock:
                 del self._begun[host]
             raise NetworkError(f"no Kerberos ticket can be requested: {error}") from None

@@ -13,7 +13,7 @@ from kproducer.security.sasl_mechanisms import SaslMechanism
 
 _FLAGS = ("useKeyTab", "useTicketCache")
 _TEXTS = ("keyTab", "ticketCache", "principal", "serviceName")
-#: What Java does with passwords, with keys, and with messages of its own.
+#: Options about passwords, keys and messages that only Java uses.
 _IGNORED = (
     *("doNotPrompt", "storeKey", "storePass", "clearPass", "useFirstPass", "tryFirstPass"),
     *("renewTGT", "refreshKrb5Config", "isInitiator", "debug"),

@@ -54,7 +54,7 @@ def read_file(setting: str, path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"{setting}: cannot read {path!r}: {error.strerror or error}") from error
-    except ValueError:  # NUL characters, surrogates
+    except ValueError:  # the path has NUL characters or surrogates
         raise ConfigError(f"{setting}: expected the path of a file, got a text that cannot be one") from None
 
 

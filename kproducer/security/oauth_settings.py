@@ -37,7 +37,8 @@ _SECRET = "sasl_oauthbearer_client_credentials_client_secret"
 _SCOPE = "sasl_oauthbearer_scope"
 _EXTENSIONS = "sasl_oauthbearer_extensions"
 _ASSERTION_FILE = "sasl_oauthbearer_assertion_file"
-#: Without effect, or also for tokens of ``sasl_oauth_token_provider``.
+#: Settings that do not contradict ``sasl_oauth_token_provider``: they have no effect, or apply to its tokens
+#: as well.
 _FOR_ANY_TOKEN = (
     _EXTENSIONS,
     "sasl_oauthbearer_sub_claim_name",
@@ -128,7 +129,7 @@ def _checked_url(url: str) -> tuple[str, str]:
     try:
         parts = urllib.parse.urlsplit(url)
         host = parts.hostname
-        _ = parts.port  # raises ValueError
+        _ = parts.port  # checks the port: may raise ValueError
     except ValueError:
         raise ConfigError(f"{_URL}: expected {right}, got a URL that is not valid") from None
     if parts.username is not None or parts.password is not None:
@@ -194,7 +195,7 @@ def _assertion(config: ProducerConfig) -> Assertion | None:
         raise ConfigError(f"{KEY_TEXT}: contradicts {KEY_FILE}; set only one of them")
     signed = SignedAssertion(config)
     try:
-        signed()  # a key or template that cannot be used is an error now
+        signed()  # signs once, so that an unusable key or template is an error now
     except ImportError:
         raise ConfigError(
             f"{keys[0]}: signing needs the package joserfc; install it with: pip install 'kproducer[oauth]'"

@@ -23,12 +23,15 @@ from kproducer.runtime.guarded_logger import GuardedLogger
 
 _log = GuardedLogger(__name__)
 
-#: A token that lives shorter than this, or is past its time of refresh, is not asked for more often.
+#: The shortest pause between two requests for a token: for tokens that live shorter, or are late for their
+#: refresh.
 _LEAST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 30.0
-#: A later expiry was probably given in milliseconds. With it the token would never be replaced.
+#: The latest expiry that is believed. A later one was probably given in milliseconds, and the token would
+#: never be replaced.
 _LATEST_EXPIRY_S = 1e11
-#: ``threading`` refuses longer waits; the thread just looks at its token again.
+#: The longest sleep, because ``threading`` refuses very long ones: the thread looks at its token again and
+#: goes on sleeping.
 _LONGEST_SLEEP_S = 3600.0
 
 
@@ -117,15 +120,16 @@ class TokenSource:
                 thread = threading.Thread(target=self._run, name="kproducer-oauth", daemon=True)
                 try:
                     thread.start()
-                except RuntimeError as cause:  # the process has too many, or is ending
+                except RuntimeError as cause:  # the process has too many threads, or is ending
                     raise NetworkError(f"no OAuth token can be requested: {cause}") from None
                 self._thread = thread
             if self._token is not None and self._wall_s() < self._token.expires_at:
                 return self._token
-            # Waits do not go on while a machine is suspended: the thread may not know that it is late.
+            # The clock of waits stands still while a machine is suspended, so the thread may not know that it
+            # is late: wake it.
             self._changed.notify_all()
             if self._failure is not None:
-                # The callers get an instance of their own: each adds where it happened.
+                # Each caller gets its own instance, because it adds where the error happened.
                 raise self._failure.copy()
             return None
 

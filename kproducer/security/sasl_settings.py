@@ -21,7 +21,7 @@ _LOGIN_MODULES = {
     "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
     "software.amazon.msk.auth.iam.IAMLoginModule": ("AWS_MSK_IAM",),
 }
-#: Java clients need this class for AWS_MSK_IAM.
+#: The class that Java clients need for AWS_MSK_IAM: accepted, and without effect.
 _MSK_IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 
 
@@ -83,7 +83,7 @@ def _with_password(config: ProducerConfig, options: Mapping[str, str] | None) ->
     return ScramMechanism(mechanism, username, password, is_token)
 
 
-# The modules of these mechanisms are imported only if they are used.
+# Each of these imports the module of its mechanism, which most producers do not need.
 def _oauth_bearer(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
     from kproducer.security.oauth_settings import oauth_bearer_mechanism
 

@@ -33,7 +33,7 @@ _LONGEST_MESSAGE_BYTES = 16_384
 _DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 SCRAM_MECHANISMS = tuple(_DIGESTS)
 
-#: Without authorization identity and without channel binding.
+#: How the first message begins: no channel binding, no authorization identity.
 _GS2_HEADER = "n,,"
 _CHANNEL_BINDING = base64.b64encode(_GS2_HEADER.encode()).decode()
 
@@ -86,7 +86,7 @@ class ScramConversation:
         name = mechanism.username.replace("=", "=3D").replace(",", "=2C")
         token_mark = ",tokenauth=true" if mechanism.is_delegation_token else ""
         self._first_bare = f"n={name},r={self._nonce}{token_mark}"
-        #: Expected in the broker's final message; ``None`` before our proof was sent.
+        #: The signature that the broker's final message must have; ``None`` before our proof was sent.
         self._server_signature: bytes | None = None
 
     def first_message(self) -> bytes:

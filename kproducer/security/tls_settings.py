@@ -46,8 +46,8 @@ _VERSIONS: Final = {
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
 
-#: Where Linux distributions and others keep their certificates. Pythons that were built elsewhere look in
-#: other places.
+#: Where Linux distributions and other systems keep their certificates. A Python that was built elsewhere may
+#: look in other places.
 _SYSTEM_BUNDLES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -60,7 +60,7 @@ _TLS_13_SUITES: Final = frozenset(
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 )
 
-#: The same failure of a reload is logged once in this time.
+#: How long an equal failure of a reload is not logged again.
 _QUIET_MS: Final = 60_000
 
 
@@ -83,7 +83,7 @@ class TlsSettings:
         self._clock = clock
         self._repeats = LogRepeats(_QUIET_MS)
         self.trust = "the certificates of ssl_context"
-        # Of a context by the application it is not known.
+        # It is not known whether the application's own context has a certificate.
         self._lacks_certificate = False
         self._contents: tuple[bytes, ...] = ()
         if config.ssl_context is not None:
@@ -323,7 +323,8 @@ def _identity(settings: dict[str, Any]) -> Identity | None:
 
 def _load_identity(context: ssl.SSLContext, identity: Identity) -> None:
     def password() -> str:
-        # Without this function OpenSSL would ask on the terminal.
+        # This function is always passed, because without it OpenSSL would ask for the password on the
+        # terminal.
         if not identity.password:
             raise ConfigError(f"{identity.password_setting}: the private key is encrypted; set its password")
         return identity.password

@@ -18,10 +18,10 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 #: Rows per RecordBatch, if Spark passes rows.
 _CHUNK_ROWS = 4096
-#: Types that are structs of a form of its own in Arrow.
+#: Types that Spark writes to Arrow as structs of its own.
 _OPAQUE_TYPES = ("VariantType", "GeometryType", "GeographyType")
 
-#: From a value in a row to what Arrow takes.
+#: Converts a value of a row to one that Arrow takes.
 _Convert = Callable[[Any], Any]
 
 

@@ -30,16 +30,16 @@ from kproducer.spark.write_options import WriteOptions
 #: Kafka 0.11 and later; the first version that says whether topics may be created.
 _METADATA_VERSION = 4
 _PAUSE_S = 0.2
-#: How long to wait for an answer before another server is asked as well, at most.
+#: How long to wait for one server, at most, before another one is asked as well.
 _NEXT_SERVER_S = 0.2
 
 #: UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_TOPIC = 3
-#: NONE, and LEADER_NOT_AVAILABLE: the topic is being created. Tasks wait for its leaders.
+#: NONE, and LEADER_NOT_AVAILABLE: the topic is being created, and tasks will wait for its leaders.
 _EXISTS = (0, 5)
 #: TOPIC_AUTHORIZATION_FAILED
 _NOT_ALLOWED = 29
-#: With INVALID_TOPIC_EXCEPTION: asking again does not help.
+#: This, and INVALID_TOPIC_EXCEPTION: to ask again does not help.
 _FINAL = (17, _NOT_ALLOWED)
 
 _TO_WAIT = (
@@ -48,7 +48,7 @@ _TO_WAIT = (
 
 _GRANT = "Grant Write on it, and Create if brokers should create it"
 
-#: Error codes by topic, or the reason why there are none.
+#: A server's answer: error codes by topic, or the reason why there is none.
 _Answer = dict[str, int] | Exception
 
 

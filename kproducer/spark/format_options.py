@@ -153,7 +153,7 @@ class FormatOptions(NamedTuple):
 #: Declarations of the attributes that have an option of their own.
 OPTIONS: dict[str, Setting] = FormatOptions._field_defaults
 _ATTRIBUTES = {name.replace("_", "."): name for name in OPTIONS}
-#: The formats that an option is for, if it is not for all of them.
+#: By option: the formats that it is for, if it is not for all of them.
 _ONLY_FOR = {
     "schema": ("avro", "json"),
     "record_name": ("avro", "json"),

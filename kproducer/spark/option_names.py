@@ -22,7 +22,7 @@ OPTION_OF_SETTING = {name: f"{KAFKA_PREFIX}{dotted}" for name, dotted in DOTTED_
 #: Settings that no option sets directly.
 _SET_OTHERWISE = {
     "transactional_id": "delivery=exactly-once",
-    # These are Python objects.
+    # The values of these are Python objects, which no option can have.
     **{name: name for name in ("interceptors", "sasl_oauth_token_provider", "ssl_context")},
 }
 _RENAMED = {**OPTION_OF_SETTING, **_SET_OTHERWISE}

@@ -166,7 +166,7 @@ class TaskRowSender:
         is_flushed = False
         while not is_flushed:
             self._raise_if_failed()
-            # The delivery timeout of the records ends this at the latest.
+            # The loop ends with the delivery timeout of the records at the latest.
             with contextlib.suppress(KafkaTimeoutError):
                 self._producer.flush(_FLUSH_SLICE_S)
                 is_flushed = True

@@ -20,7 +20,7 @@ logger = logging.getLogger("kproducer.spark")
 #: Identifies a producer: its settings as sorted (dotted name, text). May contain secrets: never shown.
 SettingsKey = tuple[tuple[str, str], ...]
 
-#: An idle producer has nothing to deliver, so this is ample.
+#: How long closing an idle producer may take. It has nothing to deliver, so this is ample.
 _CLOSE_TIMEOUT_S = 5.0
 
 
@@ -160,7 +160,8 @@ class ProducerCache(Generic[P]):
 
     def _close_if_idle(self, entry: _Entry[P]) -> None:
         with self._lock:
-            # A task may have acquired it after the timer fired and before this lock: too late for cancel().
+            # A task may have acquired the client after the timer fired and before this thread got the lock,
+            # when cancel() was too late.
             if entry.users > 0 or entry not in self._entries:
                 return
             entry.cancel_timer()
@@ -171,5 +172,5 @@ class ProducerCache(Generic[P]):
         try:
             entry.client.close(timeout_s)
         except Exception as error:
-            # The task has its result already, or its own error, which is more useful than this one.
+            # Only logged: the task has its result already, or an error of its own, which is more useful.
             logger.warning("Closing a producer failed: %s: %s", type(error).__name__, error)

@@ -29,7 +29,7 @@ from kproducer.spark.format_options import FormatOptions
 from kproducer.spark.option_names import in_format_options, registry_mistake
 from kproducer.spark.write_columns import NOT_IN_VALUES, FormattedColumns, WriteColumns
 
-#: Formats that a process keeps. Most have one query, or a few.
+#: How many formats a process keeps. Most processes have one query, or a few.
 _MOST_FORMATS = 32
 #: The name that Spark's ``to_avro`` gives to records, so that a subject which has such schemas accepts ours.
 _AVRO_NAME = "topLevelRecord"

@@ -31,7 +31,7 @@ COLUMN_NAMES = {
 }
 
 
-#: The columns that are not in values which a format makes.
+#: The columns that are never fields of values with a format.
 NOT_IN_VALUES = frozenset(COLUMN_NAMES) - {"value"}
 
 
@@ -195,7 +195,7 @@ def _accept(*kinds: type[t.DataType]) -> Callable[[t.DataType], bool]:
     return lambda given: isinstance(given, kinds)
 
 
-#: Whether a type is right, the right types, and the expression that converts another one.
+#: A check of a type, the right types as text, and the expression that converts another type.
 _Rule = tuple[Callable[[t.DataType], bool], str, Callable[[t.StructField], str]]
 _BYTES: _Rule = (_accept(t.StringType, t.BinaryType), "STRING or BINARY", _bytes_remedy)
 _TIME = "TIMESTAMP, or DOUBLE in seconds since the epoch"

@@ -51,10 +51,10 @@ SPARK_DEFAULTS: dict[str, str] = {
 #: accept at most their transaction.max.timeout.ms, which has the same default.
 TRANSACTION_TIMEOUT_MS = 900_000
 
-#: A part of transactional ids and groups, which appear in ACLs and in broker logs.
+#: Part of transactional ids and group ids, so it must be valid in ACLs and readable in broker logs.
 _NAME = re.compile(r"[a-zA-Z0-9._:/-]{1,180}")
 
-#: 31 years.
+#: The longest time that options accept: 31 years.
 _LONGEST_MS = 10**12 - 1
 
 #: kafka.* settings that only the Java client has; a migrated job may still set them.
@@ -154,7 +154,7 @@ class WriteOptions(NamedTuple):
     write_id: str | None = special(
         "text", _parse_name, None, about="Batch: the name by which a repetition is recognised."
     )
-    # A version is stored as an offset.
+    # Limited to an int64, because a version is stored as an offset.
     write_version: int | None = integer(
         None,
         maximum=INT64_MAX,
@@ -253,7 +253,7 @@ def option_name(attribute: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-#: Of the attributes that have an option of their own. ``parse`` replaces these declarations by values.
+#: The declarations of the attributes that have an option of their own. ``parse`` replaces them by values.
 OPTIONS: dict[str, Setting] = WriteOptions._field_defaults
 #: The attributes by the lower-case names of their options.
 _FIELDS = {option_name(name).lower(): name for name in OPTIONS}

@@ -63,7 +63,7 @@ class WriteSummary(WriterCommitMessage):
     @classmethod
     def total(cls, messages: Iterable[object]) -> WriteSummary:
         """The sum over commit messages. Failed tasks have ``None`` and are not counted."""
-        # Messages of exactly-once writes contain a summary.
+        # The messages of exactly-once writes have the summary as an attribute.
         found = [getattr(message, "summary", message) for message in messages]
         summaries = [each for each in found if isinstance(each, WriteSummary)]
         return cls(*(sum(getattr(each, field.name) for each in summaries) for field in fields(cls)))

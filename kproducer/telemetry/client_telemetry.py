@@ -63,9 +63,9 @@ _UNSUPPORTED_COMPRESSION_TYPE = 76
 _THROTTLING_QUOTA_EXCEEDED = 89
 _UNKNOWN_SUBSCRIPTION_ID = 117
 _TELEMETRY_TOO_LARGE = 118
-#: Another subscription may help, at once.
+#: Errors after which a new subscription is requested at once: it may help.
 _OUTDATED = (_UNKNOWN_SUBSCRIPTION_ID, _UNSUPPORTED_COMPRESSION_TYPE)
-#: The next attempt may succeed, after the interval. All other errors end telemetry.
+#: Errors after which the next attempt, after the interval, may succeed. All other errors end telemetry.
 _TEMPORARY = (_TELEMETRY_TOO_LARGE, _THROTTLING_QUOTA_EXCEEDED)
 
 
@@ -156,7 +156,7 @@ class ClientTelemetry:
         self._repeats = LogRepeats(_QUIET_MS)
         self._is_closing = False
         self.close_ends_ms = NEVER_MS
-        #: Set when ``instance_id`` is, and when it will never be.
+        #: Set when ``instance_id`` is known, and when it is clear that it never will be.
         self._is_known = threading.Event()
 
     # -- any thread --------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class ClientTelemetry:
         if self.subscription is None:
             delay_ms = self._backoff.backoff_ms(self._failures)
         else:
-            delay_ms = self.subscription.push_interval_ms  # brokers refuse earlier requests
+            delay_ms = self.subscription.push_interval_ms  # brokers refuse a request that comes earlier
         self._failures += 1
         self._subscription_needed(now_ms + delay_ms)
 
@@ -343,7 +343,7 @@ class ClientTelemetry:
         elif self.state is _S.PUSH_IN_PROGRESS or (
             self.state is _S.SUBSCRIPTION_IN_PROGRESS and self.subscription and self.subscription.prefixes
         ):
-            # The terminating push follows the response.
+            # The terminating push is sent when the response has arrived.
             self.due_ms = self.close_ends_ms
         else:
             self.end()

@@ -73,7 +73,7 @@ class MetricsPayload:
         self._started_ns = clock.wall_ns()
         #: The counters as the broker last got them.
         self._accepted: dict[_Place, _Pushed] = {}
-        #: What they are if the broker accepts the last payload.
+        #: The counters as the broker will have them if it accepts the last payload.
         self._pending: dict[_Place, _Pushed] = {}
 
     def build(self, prefixes: Sequence[str], *, is_delta: bool) -> bytes:
@@ -98,7 +98,7 @@ class MetricsPayload:
             if is_wanted is None:  # the same metric of another topic or node has the same name
                 is_wanted = is_name_wanted[name] = name.startswith(wanted)
             if sample.tags is not tags:
-                # The samples of a topic or node follow each other.
+                # Samples of one topic or node follow each other, so the attributes are encoded once for them.
                 tags, attributes = sample.tags, _attributes(sample.tags)
             if sample.kind == "gauge":
                 if is_wanted:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _log = GuardedLogger(__name__)
 
-#: When to look again while the connected brokers can take no request (no event shows the end of throttling),
-#: and how long records go first.
+#: When to look again while no connected broker can take a request (no event shows the end of throttling), and
+#: how long telemetry lets records go first.
 _BUSY_MS = 1000
 
 
@@ -55,7 +55,7 @@ class TelemetryLink:
         """
         telemetry = self.telemetry
         if self._client.bootstrap_error is not None:
-            telemetry.end()  # there will never be a broker; who waits for the id has to learn it
+            telemetry.end()  # no broker will ever be known: end the waits for the id
         if now_ms < telemetry.due_ms:
             return telemetry.due_ms - now_ms
         try:
@@ -70,7 +70,7 @@ class TelemetryLink:
             self.first_ms = NEVER_MS
         except Exception as bug:
             self._end_after(bug)
-        # If it has ended just now, the loop may wait for that.
+        # 0 if telemetry has ended just now: the loop that closes the producer may wait for that.
         return max(telemetry.due_ms - now_ms, 0) if telemetry.is_open else 0
 
     def begin_close(self, now_ms: int) -> None:

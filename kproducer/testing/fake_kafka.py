@@ -65,7 +65,7 @@ class FakeKafka:
                 "FakeKafka: ssl_context must be an ssl.SSLContext with a certificate, not"
                 f" {type(ssl_context).__name__}"
             )
-        # Set by close(), on any thread.
+        # Set by close(), which any thread may call.
         self._is_closed = False
         self._cluster_of_creator = FakeCluster(
             0, auto_create_partitions=default_partitions if auto_create else None, cluster_id="FakeKafka"
@@ -82,7 +82,7 @@ class FakeKafka:
             raise
         # aiokafka sends them, and brokers ignore them.
         cluster.tolerate(WITHOUT_PRODUCER_ID)
-        # librdkafka sends batches of today's format only to brokers that offer this.
+        # librdkafka sends batches of the present format only to brokers that offer this version of Fetch.
         cluster.set_versions(_FETCH, _FETCH_VERSIONS)
         self._bootstrap_servers = ",".join(cluster.bootstrap_servers)
 

@@ -97,7 +97,7 @@ class AIOKafkaProducer:
     ) -> None:
         for name, value in (("loop", loop), ("api_version", api_version)):
             if value is not None:
-                # The caller is above the wrapper that hides the arguments.
+                # stacklevel 3, because the caller is above the wrapper that hides the arguments.
                 warnings.warn(f"The {name} parameter is deprecated", DeprecationWarning, stacklevel=3)
         if sasl_oauth_token_provider is not None:
             raise NotImplementedError(
@@ -117,7 +117,7 @@ class AIOKafkaProducer:
             raise ValueError(f"acks={acks!r}: an idempotent producer needs -1 or 'all'")
         if acks is _UNSET:
             acks = -1 if is_idempotent else 1
-        # Checked before they are calculated with.
+        # These settings are checked here, because the adapter calculates with them.
         checked = {
             "request_timeout_ms": request_timeout_ms,
             "linger_ms": linger_ms,
@@ -244,7 +244,7 @@ class AIOKafkaProducer:
         if value is None and key is None:
             raise AssertionError("Need at least one: key or value")
         with aiokafka_errors():
-            # Of an unknown topic, the record waits for the partition, in order.
+            # If the topic is unknown, any partition is accepted: the record waits for it, in order.
             if partition is not None and not 0 <= partition < (producer._partition_count(topic) or INT32_MAX):
                 raise AssertionError("Unrecognized partition")
             key_bytes = _serialized("key", self._key_serializer, key)
@@ -273,7 +273,7 @@ class AIOKafkaProducer:
             return
         with aiokafka_errors():
             if self._closed:
-                await self._producer.aclose()  # stop() may not be done yet
+                await self._producer.aclose()  # waits for the end of stop()
             else:
                 await self._producer.flush()
 

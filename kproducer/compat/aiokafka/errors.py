@@ -44,7 +44,7 @@ RequestTimedOutError: Any = _own("RequestTimedOutError", BrokerResponseError)
 TopicAuthorizationFailedError: Any = _own("TopicAuthorizationFailedError", BrokerResponseError)
 UnknownTopicOrPartitionError: Any = _own("UnknownTopicOrPartitionError", BrokerResponseError)
 
-#: The first one that fits.
+#: kproducer's errors and their counterparts in aiokafka. The first that fits decides.
 _COUNTERPARTS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Any], ...] = (
     (ours.FencedError, ProducerFenced),
     (InvalidProducerEpochError, ProducerFenced),
@@ -60,7 +60,7 @@ _COUNTERPARTS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Any], 
 )
 
 
-#: The classes that are both, by the two.
+#: Classes that were made with two bases, by these bases: kproducer's error and aiokafka's.
 _both: dict[tuple[Any, Any], Any] = {}
 
 
@@ -70,7 +70,7 @@ def as_aiokafka(error: ours.KafkaError) -> Exception:
     if isinstance(given, KafkaError):
         return error
     counterpart = next((theirs for kind, theirs in _COUNTERPARTS if isinstance(error, kind)), KafkaError)
-    # aiokafka reports the last error of a record that it has retried for too long.
+    # For a record that was retried for too long, aiokafka reports the last error.
     source = error.__cause__ if isinstance(error, ours.DeliveryTimeoutError) else error
     is_general = counterpart in (KafkaError, RequestTimedOutError)
     if is_general and isinstance(source, ours.BrokerError) and IS_INSTALLED:

@@ -20,11 +20,11 @@ from kproducer.compat.confluent_kafka.message import Delivery, Message
 from kproducer.errors import KafkaError
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata
 
-#: (delivery, callback, value, key, seconds at produce)
+#: What a message's report needs: (delivery, callback, value, key, time of ``produce`` in seconds).
 Report = tuple[Delivery, "Callable[[Any, Any], object] | None", Any, Any, float]
 
-#: So many messages are taken at once from a batch: a callback that raises or produces sees the queue's length
-#: with an error of less than this.
+#: How many messages are taken from a batch at once. In a callback that raises or produces, the length of the
+#: queue may be wrong by less than this.
 _CHUNK = 64
 
 
@@ -54,15 +54,15 @@ class DeliveryReports:
 
     def __init__(self, only_errors: bool) -> None:
         self._only_errors = only_errors
-        # Re-entrant, so that a signal handler finds out that its own thread has it.
+        # Re-entrant, so that a signal handler can find out that its own thread holds the lock.
         self._lock = threading.RLock()
         # Guarded by _lock.
         self.count = 0
         self._open: dict[ProduceRequestResult, list[Report]] = {}
         self._chunks: deque[tuple[list[Report], float]] = deque()
-        # By thread: messages whose callbacks it runs now, which ``count`` does not include.
+        # By thread: how many messages it runs the callbacks of now. ``count`` does not include them.
         self._serving: dict[int, int] = {}
-        # The I/O thread appends, under _changed.
+        # Batches that are done: the I/O thread appends them, under _changed.
         self._changed = threading.Condition()
         self._done: deque[tuple[ProduceRequestResult | list[Report], float]] = deque()
 
@@ -107,7 +107,8 @@ class DeliveryReports:
                 reports.append(report)
                 return
             self._open[result] = [report]
-            # After the batch is in the dict: it may be done at once, or was done before.
+            # Called after the batch was added to the dict, because it may be done at once, or may have been
+            # done before.
             if not result.add_listener(partial(self._batch_done, result)):
                 self._batch_done(result)
 
@@ -191,7 +192,7 @@ class DeliveryReports:
                         self._chunks.appendleft((chunk[:remaining], done_s))
                     self._end_serving(len(chunk))
                 with self._changed:
-                    self._changed.notify_all()  # others may wait in flush for these messages
+                    self._changed.notify_all()  # other threads may wait in flush for these messages
         return served
 
     def _take(self) -> tuple[list[Report], float] | None:

@@ -46,7 +46,7 @@ class UnknownPartitionError(own.InvalidArgumentError):
     """The topic of a message does not have its partition. Only a delivery callback sees it."""
 
 
-#: The first class that fits decides. Errors of records, and of calls.
+#: Names of librdkafka's codes for errors of records and of calls. The first class that fits decides.
 _NAMES: list[tuple[type[own.KafkaError], str]] = [
     (own.DeliveryTimeoutError, "_MSG_TIMED_OUT"),
     (own.MetadataTimeoutError, "_MSG_TIMED_OUT"),
@@ -71,7 +71,7 @@ def converted(error: own.KafkaError, prefix: str = "") -> KafkaError:
     """The ``KafkaError`` for an error of kproducer, with its text."""
     flags = {
         "fatal": isinstance(error, own.FatalProducerError),
-        # After a timeout the same transactional call continues, and it has to end before another one.
+        # A timeout is retriable: the call continues, and has to be made again until it has ended.
         "retriable": error.retriable
         or type(error) is own.KafkaTimeoutError
         or isinstance(error, PendingOperationError),

@@ -74,6 +74,6 @@ def own_group_metadata(group: Any) -> ConsumerGroupMetadata:
     rest = group[len(_GROUP_METADATA_MAGIC) :]
     (generation,) = struct.unpack_from("=i", rest)
     group_id, member_id, instance = rest[4:].split(b"\0", 2)
-    # A byte says whether there is no instance id.
+    # A byte of 1 says that there is no instance id.
     instance_id = None if instance[:1] != b"" and instance[0] == 1 else instance.strip(b"\0").decode()
     return ConsumerGroupMetadata(group_id.decode(), generation, member_id.decode(), instance_id)

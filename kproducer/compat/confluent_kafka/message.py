@@ -81,7 +81,7 @@ class Message:
         """(type, milliseconds since the epoch)."""
         if self._error is not None:
             return TIMESTAMP_NOT_AVAILABLE, -1
-        # A future's: it is done and was not split, or this finds the part that has the record.
+        # The result of the batch, or of the part of a split batch, that has the record.
         result, _ = self._delivery._locate()  # type: ignore[attr-defined]
         is_append_time = result.outcome.log_append_time_ms >= 0
         kind = TIMESTAMP_LOG_APPEND_TIME if is_append_time else TIMESTAMP_CREATE_TIME

@@ -34,7 +34,7 @@ ALIASES = {
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
 
-#: The same values under the name of an attribute of ``ProducerConfig``.
+#: Settings that have the same values here, and their attributes of ``ProducerConfig``.
 RENAMED = {
     "bootstrap.servers": "bootstrap_servers",
     "client.dns.lookup": "client_dns_lookup",
@@ -93,7 +93,7 @@ RENAMED = {
     "transactional.id": "transactional_id",
 }
 
-#: Their values have another form or another unit here; ``translated`` converts them.
+#: Settings whose values have another form or another unit here; ``translated`` converts them.
 CONVERTED = {
     "batch.size",
     "compression.level",
@@ -113,7 +113,7 @@ CONVERTED = {
     "topic.metadata.refresh.interval.ms",
 }
 
-#: The adapter itself uses them.
+#: Settings that the adapter itself uses.
 OF_THE_ADAPTER = {
     "default.topic.config",
     "delivery.report.only.error",
@@ -161,7 +161,8 @@ _C_NAMES = [
 ]
 # fmt: on
 
-#: Without effect here: why. A value for which the behaviour is the same anyway causes no warning.
+#: Settings without effect here, each with the reason and the value for which the behaviour is the same
+#: anyway, so that no warning is needed.
 IGNORED: dict[str, tuple[str, Any]] = {
     "api.version.fallback.ms": (_VERSIONS, None),
     "api.version.request": (_VERSIONS, True),
@@ -210,7 +211,7 @@ IGNORED: dict[str, tuple[str, Any]] = {
 
 _CONTEXT = "use kproducer.KafkaProducer with ssl_context"
 _BY_C = "it can only be set by programs in C; remove it"
-#: Refused unless it has the second value: what to do instead.
+#: Settings that are refused unless they have the second value; the first says what to do instead.
 REFUSED: dict[str, tuple[str, Any]] = {
     "allow.auto.create.topics": ("the brokers' auto.create.topics.enable decides; remove it", True),
     "enable.gapless.guarantee": ("use transactions; remove it", False),
@@ -341,7 +342,7 @@ def _by_canonical_name(config: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(topic_config, (Mapping, type(None))):
         kind = type(topic_config).__name__
         raise TypeError(f"default.topic.config: expected a dictionary of settings, got {kind}")
-    # In confluent-kafka, too, these settings replace those beside them.
+    # As in confluent-kafka, the settings of default.topic.config replace those beside it.
     for name, value in {**config, **(topic_config or {})}.items():
         if name not in known:
             raise ConfigError(f'No such configuration property: "{name}"')
@@ -417,7 +418,7 @@ def _convert_timeouts(given: Mapping[str, Any], own: dict[str, Any]) -> None:
         first, longest = f"{name}_backoff_ms", f"{name}_backoff_max_ms"
         if first in own and longest in own:
             own[longest] = max(own[first], own[longest])
-    # The adapter waits for topics and for memory itself.
+    # The producer must not wait, because the adapter itself waits for topics and for memory.
     own["max_block_ms"] = 0
 
 

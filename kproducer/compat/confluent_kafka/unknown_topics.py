@@ -35,9 +35,9 @@ from kproducer.transactions.transaction_state import OpenTransaction
 
 #: How often the thread looks whether a topic is known.
 _PAUSE_S = 0.02
-#: At the end of the process, a longer wait is logged.
+#: How long the end of the process may wait without a line in the log.
 _SILENT_S = 1.0
-#: Before that of process_lifecycle, which closes the engines.
+#: This runs before process_lifecycle, which closes the engines.
 _EXIT_PRIORITY = 120
 _log = GuardedLogger(__name__)
 
@@ -104,7 +104,8 @@ class UnknownTopics:
         """Keep a message until its topic is known. The reports count it."""
         with self._lock:
             if self._thread is None:
-                # First, because it may raise. It waits for the lock.
+                # Started before anything is changed, because start() may raise. The thread waits for the
+                # lock.
                 thread = threading.Thread(target=self._run, name="kproducer-unknown-topics", daemon=True)
                 thread.start()
                 self._thread = thread
@@ -148,7 +149,7 @@ class UnknownTopics:
                     )
                     thread.join(min(self._timeout_s, LONGEST_WAIT_S))
         except KeyboardInterrupt:
-            pass  # the user does not want to wait any longer
+            pass  # Ctrl-C: the user does not want to wait any longer
         self.purge()
         if self._lost:
             _log.error(
@@ -235,7 +236,7 @@ class UnknownTopics:
         )
         engine = self._producer._lifecycle.last_engine
         if engine is not None and engine.transaction_lifecycle is not None:
-            # As for every message of a transaction that was not written.
+            # The transaction must not be committed without these messages.
             for each in failed:
                 engine.transaction_lifecycle.send_failed(error, each.transaction)
         self._forget_if_empty(topic)
@@ -271,5 +272,6 @@ def _hand_over_at_exit() -> None:
         topics.finish_at_exit()
 
 
-# atexit runs the last function first, and process_lifecycle, which closes the engines, has been imported.
+# atexit runs the functions in reverse order. process_lifecycle, which closes the engines, was imported
+# before, so this one runs first.
 atexit.register(_hand_over_at_exit)

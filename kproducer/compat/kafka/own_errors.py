@@ -120,7 +120,7 @@ _NAMES = """
     InvalidRecordStateError, 122 ShareSessionNotFoundError, 123 InvalidShareSessionEpochError, 124
     FencedStateEpochError, 125 InvalidVoterKeyError, 126 DuplicateVoterError, 127 VoterNotFoundError
 """
-#: Where kafka-python's flags differ from those of Kafka's table.
+#: Base classes of errors for which kafka-python's flags differ from Kafka's table, by code.
 _OTHER_BASES: dict[int, tuple[type[KafkaError], ...]] = {
     2: (BrokerResponseError,),
     75: (InvalidMetadataError, BrokerResponseError),

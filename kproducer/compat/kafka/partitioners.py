@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.compat.kafka.errors import InvalidSettingError
 
-#: From (topic, key, key bytes, value, value bytes, cluster) to a partition.
+#: Chooses a partition from (topic, key, key bytes, value, value bytes, cluster).
 PartitionMethod: TypeAlias = Callable[[str, Any, Any, Any, Any, Any], Any]
 
-#: kafka-python's own ones, which choose as kproducer's default one does.
+#: kafka-python's own partitioners, which choose as kproducer's default one does.
 _BUILT_IN = ("DefaultPartitioner", "StickyPartitioner")
 
 

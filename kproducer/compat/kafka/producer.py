@@ -87,7 +87,7 @@ class KafkaProducer:
                 text = f"no broker answered within bootstrap_timeout_ms={timeout_ms}: {causes}"
                 raise converted(own.KafkaTimeoutError(text)) from error
             raise converted(error) from error
-        except BaseException:  # Ctrl-C: the caller has no producer that it could close
+        except BaseException:  # such as Ctrl-C: the caller has no producer that it could close
             self._closed = True
             self._producer.close(0)
             raise
@@ -130,7 +130,7 @@ class KafkaProducer:
             raise TypeError(f"timestamp_ms must be an int or None, not {timestamp_ms!r}")
         try:
             key_bytes, value_bytes = key, value
-            # Also for None, of which JSON makes "null"; and they may add headers.
+            # Serializers are called for None as well, of which JSON makes "null". They may add headers.
             if self._key_serializer is not None:
                 key_bytes = self._key_serializer(topic, headers, key)
             if self._value_serializer is not None:
@@ -157,7 +157,7 @@ class KafkaProducer:
 
     def _checked_partition(self, topic: str, partition: Any) -> int:
         try:
-            partition = int(operator.index(partition))  # as in kafka-python, numpy's, too
+            partition = int(operator.index(partition))  # as kafka-python, accepts the integers of numpy
         except TypeError:
             raise TypeError(f"partition must be an int or None, not {partition!r}") from None
         if partition < 0:

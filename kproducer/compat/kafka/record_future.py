@@ -132,7 +132,7 @@ class FutureRecordMetadata:
         return self.add_callback(future.success).add_errback(future.failure)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        # That of ``failed_with`` is done, and cannot be awaited.
+        # The future of ``failed_with`` is done already, and cannot be awaited.
         if not self.future.done():
             with suppress(own.KafkaError):
                 yield from self.future.__await__()  # type: ignore[attr-defined]

@@ -86,21 +86,21 @@ DEFAULT_CONFIG: Final[dict[str, Any]] = {
 }
 #: kproducer's setting that kafka-python does not have.
 _BUFFER_MEMORY = "buffer_memory"
-#: Where kproducer has another default.
+#: Settings for which kproducer has another default.
 _OTHER_DEFAULTS = (
     *("bootstrap_servers", "batch_size", "linger_ms", "receive_buffer_bytes", "reconnect_backoff_max_ms"),
     "send_buffer_bytes",
 )
-#: Checked before they are compared with each other.
+#: Settings that are checked first, because they are compared with each other.
 _CALCULATED = ("batch_size", "max_request_size", "reconnect_backoff_ms", "reconnect_backoff_max_ms")
-#: Converted below.
+#: Settings whose values are converted below.
 _CONVERTED = frozenset(
     (
         *("api_version", "bootstrap_timeout_ms", "compression_type", "key_serializer", "partitioner"),
         *("retries", "sasl_oauth_token_provider", "socks5_proxy", "ssl_ciphers", "value_serializer"),
     )
 )
-#: Without effect here: why.
+#: Settings without effect here, each with the reason.
 IGNORED: Final = {
     "kafka_client": "kproducer has its own client",
     "receive_message_max_bytes": "the size of responses is limited without a setting",
@@ -108,13 +108,13 @@ IGNORED: Final = {
     "selector": "kproducer chooses how it waits for sockets",
     "socket_options": "TCP_NODELAY and keepalive are always set",
 }
-#: Refused unless they have the default: what to do instead.
+#: Settings that are refused unless they have the default, and what to do instead.
 REFUSED: Final = {
     "allow_auto_create_topics": "the brokers' auto.create.topics.enable decides; remove it",
     "metric_reporters": "call metrics(), and report the values",
     "metrics_enabled": "metrics are always counted, at no cost per record; remove it",
 }
-#: The same settings here.
+#: Settings that are the same here.
 SAME: Final = frozenset(DEFAULT_CONFIG) - _CONVERTED - frozenset(IGNORED) - frozenset(REFUSED)
 
 
@@ -162,7 +162,7 @@ def own_settings(configs: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: a number is wrong.
     """
     settings = {name: configs.get(name, DEFAULT_CONFIG[name]) for name in _OTHER_DEFAULTS}
-    # None means the default there.
+    # In kafka-python, None means the default.
     settings.update({name: value for name, value in configs.items() if name in SAME and value is not None})
     for name in ("send_buffer_bytes", "receive_buffer_bytes"):
         if settings[name] is None:
@@ -207,14 +207,14 @@ def serialize_function(name: str, serializer: Any) -> Callable[[str, Any, Any], 
     if isinstance(resolved, (BuiltInSerializer, FieldAwareSerializer)):
         field = name.removesuffix("_serializer")
         call = own_function(field, serializer_for_field(field, resolved))
-        # kproducer's serializers are not made for None.
+        # kproducer's serializers do not accept None, which is a null here.
         return lambda topic, headers, data: None if data is None else call(topic, headers, data)
     if not isinstance(resolved, TopicSerializer):
         return resolved and (lambda topic, headers, data: resolved(data))
     method: Any = resolved.serialize
     try:
         inspect.signature(method).bind("topic", [], None)
-    except TypeError:  # as kafka-python 2 calls it
+    except TypeError:  # a serializer for kafka-python 2, which passes no headers
         return lambda topic, headers, data: method(topic, data)
     except ValueError:  # a method in C need not have a signature
         pass

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kproducer.kafka_producer import KafkaProducer
     from kproducer.spark.partition_writer import TaskRowSender
 
-#: Timeout of calls whose only purpose is that others wait less.
+#: Timeout of calls that only shorten the waits of others.
 _SHORT_S = 5.0
 
 #: How long an offset may be invisible after the response to its commit. Usually milliseconds.
@@ -95,7 +95,7 @@ class _KafkaPort:
         self._step_s = max(config.max_block_ms, config.delivery_timeout_ms) / 1000
         timeout_ms = config.transaction_timeout_ms
         if config.transaction_two_phase_commit_enable:
-            timeout_ms = TRANSACTION_TIMEOUT_MS  # they have none; this is how long a commit may take
+            timeout_ms = TRANSACTION_TIMEOUT_MS  # without a timeout, a commit may take this long
         self._transaction_s = timeout_ms / 1000
 
     def __enter__(self) -> Self:
@@ -104,9 +104,9 @@ class _KafkaPort:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.release(discard=error is not None)
         if isinstance(error, ConfigError) and not isinstance(error, SparkOptionError):
-            # This machine cannot read certificates or keys.
+            # Only files are read here: this machine cannot read certificates or keys.
             raise SparkOptionError(config_mistake(error)) from None
-        # The protocols' own errors have their remedies.
+        # Errors of the protocols name their remedies already.
         if isinstance(error, KafkaError) and not isinstance(error, ExactlyOnceError):
             self._raise_with_remedy(error)
             if not isinstance(error, SparkWriteError):
@@ -137,7 +137,7 @@ class _KafkaPort:
         """Return the connections to the cache, unless they are discarded. Idempotent."""
         lease, self._lease = self._lease, None
         if lease is not None:
-            # The next commit fences for itself, perhaps other ids.
+            # The next commit fences the ids that it needs, which may be others.
             lease.client.session.release_fenced_ids()
             lease.release(discard=discard)
 
@@ -266,7 +266,7 @@ class KafkaDriverPort(_KafkaPort):
             session.fence(unknown, _SHORT_S)
 
 
-#: Which errors an option can fix, and how. Applies also to errors that one of them caused.
+#: Errors that an option can fix, and how. This also applies to errors that one of these caused.
 _REMEDIES: dict[tuple[type[BaseException], ...], str] = {
     (InvalidTransactionTimeoutError,): (
         "kafka.transaction.timeout.ms (default: 900000) is larger than the brokers' "

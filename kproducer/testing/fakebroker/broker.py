@@ -19,7 +19,7 @@ from kproducer.testing.fakebroker.connection import Connection
 if TYPE_CHECKING:
     from kproducer.testing.fakebroker.cluster import FakeCluster
 
-#: What Apache Kafka 4.4 offers, restricted to the APIs of this cluster.
+#: By API key: the versions that Apache Kafka 4.4 offers, for the APIs of this cluster.
 NEWEST_VERSIONS = {
     0: (3, 13),
     3: (0, 13),
@@ -97,7 +97,7 @@ class FakeBroker:
     async def drop_connections(self, *, reset: bool = False) -> None:
         for accepted in self._opening.values():
             with contextlib.suppress(OSError):  # the client has left
-                accepted.shutdown(socket.SHUT_RDWR)  # a client may never end its TLS handshake
+                accepted.shutdown(socket.SHUT_RDWR)  # the client may never end its TLS handshake
         await asyncio.gather(*self._opening)
         tasks = list(self.connections.values())
         for connection in list(self.connections):
@@ -112,7 +112,7 @@ class FakeBroker:
         self._reservation.close()
 
     def close_sockets_after_fork(self) -> None:
-        # The child shares the event loop's epoll with the parent, so the loop is not asked.
+        # The sockets are closed directly, because the child shares the event loop's epoll with the parent.
         for each in list(self._sockets):
             each.close()
 

@@ -115,7 +115,8 @@ class TransactionCoordinator:
         if current == NO_PRODUCER or current == known.producer:
             self._raise_epoch(known)
         if current == NO_PRODUCER:
-            # A new producer: the earlier one must not get this epoch as the answer to a repeated request.
+            # A new producer took over: the earlier one must not get this epoch in response to a repeated
+            # request.
             known.before = NO_PRODUCER
         known.timeout_ms = timeout_ms
         known.state = State.EMPTY
@@ -181,7 +182,7 @@ class TransactionCoordinator:
             return CONCURRENT_TRANSACTIONS, NO_PRODUCER
         wanted = State.COMMITTED if commit else State.ABORTED
         if version_2 and producer == known.before and known.state in (State.COMMITTED, State.ABORTED):
-            # The response was lost, and the request is repeated.
+            # A repeated request whose first response was lost.
             return (0, known.producer) if known.state is wanted else (INVALID_TXN_STATE, NO_PRODUCER)
         if known.producer.producer_id != producer.producer_id:
             return INVALID_PRODUCER_ID_MAPPING, NO_PRODUCER

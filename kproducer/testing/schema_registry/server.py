@@ -229,7 +229,8 @@ def _metadata(store: SchemaStore, request: _Request, subject: str) -> Any:
 
 
 _S = "([^/]+)"
-#: Method, path, and what answers it: (store, request, parts of the path) to JSON.
+#: The routes: method, path, and the function that returns the answer from (store, request, parts of the
+#: path).
 _ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("GET", "/subjects", lambda store, request: store.subjects()),
     (
@@ -321,7 +322,8 @@ class _Server(ThreadingHTTPServer):
         self._connections: set[socket.socket] = set()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        # On the connection's own thread: a client that does not finish its handshake blocks nobody.
+        # The handshake runs on the connection's own thread, so that a client which does not finish it blocks
+        # nobody.
         if self._ssl_context is not None:
             request.settimeout(10)
             try:
