@@ -1,6 +1,7 @@
 """The data classes of a generated module: attributes, annotations, defaults, documentation.
 
-A class serves all versions, so an attribute may be null if it may be null in any of them.
+A class serves all versions (docs/decisions/0001-one-class-per-message.md), so an attribute may be null if it
+may be null in any of them.
 """
 
 from __future__ import annotations

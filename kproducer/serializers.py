@@ -4,7 +4,8 @@ A serializer is a callable ``f(value) -> bytes | None``, or an object with
 ``serialize(topic, headers, value) -> bytes | None``, like Java's, if it needs the topic.
 The classes here are callables, have no state and may be shared between threads and producers. They write the
 same bytes as the Java serializers of the same name. A serializer is not called for ``None``, which is sent as
-null (a tombstone). Source: ``org.apache.kafka.common.serialization``; KIP-82 for headers.
+null (a tombstone). docs/decisions/0007-values-without-serializer.md says what needs no serializer.
+Source: ``org.apache.kafka.common.serialization``; KIP-82 for headers.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class BuiltInPartitioner:
         return True
 
     def _choose(self, snapshot: MetadataSnapshot) -> StickyPartition:
-        """``switch_at_bytes`` is a full batch in bytes of records, by the present estimate."""
+        """Draw a partition. It is to be switched after a full batch, in bytes of records as estimated now."""
         full_bytes = self._batch_size
         if self._ratio is not None:
             full_bytes = int(full_bytes / min(max(self._ratio.ratio, 0.01), 1.0))

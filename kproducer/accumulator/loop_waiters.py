@@ -3,6 +3,7 @@
 A response completes batches on the I/O thread; the loop is woken once for all of them, and completes their
 waiters itself. Except for one listener per batch, everything here belongs to the thread of the loop, so it
 needs no lock. Imported when something is awaited, because it imports asyncio.
+docs/decisions/0049-asyncio-layer.md says why asyncio is a layer.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class SendFuture(RecordFuture[RecordMetadata]):
 
 
 class _LastWaiter(RecordFuture[None]):
-    """Completed after the waiters of a batch that are there already."""
+    """Completed after all waiters that a batch had when this one was added."""
 
     __slots__ = ()
 
@@ -190,7 +191,7 @@ class LoopWaiters:
         self._last, self._last_waiters = result, waiters
 
     async def result_done(self, result: ProduceRequestResult) -> None:
-        """Wait until a batch is done or split, and the waiters of this loop that it has are completed."""
+        """Wait until a batch is done or split, and this loop's waiters for it are completed."""
         waiters = self._by_result.get(result)
         if waiters is not None:
             last = _LastWaiter(loop=self._loop)
@@ -208,7 +209,7 @@ class LoopWaiters:
             await is_over
 
     async def caught_up(self) -> None:
-        """Wait until the waiters of the batches that are done are completed."""
+        """Wait until this loop's waiters for all finished batches are completed."""
         for result in [each for each in self._by_result if each.done]:
             await self.result_done(result)
         while self._finished:

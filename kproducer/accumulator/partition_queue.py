@@ -152,7 +152,7 @@ class PartitionQueue:
             self._close_open_batch_locked(now_ms)
 
     def _close_open_batch_locked(self, now_ms: int) -> None:
-        """Have no open batch. From here on no thread appends to the former one."""
+        """Close the open batch, if there is one: from here on no thread appends to it."""
         self.slot.appender = None
         batch, self.open_batch = self.open_batch, None
         if batch is not None:
@@ -363,7 +363,7 @@ class PartitionQueues:
         return any(queue.lock.is_mine for queue in self.all_queues())
 
     def note_expiry(self, expiry_ms: int) -> None:
-        """A queued batch expires, or has been open for too long, at this time."""
+        """Note that a queued batch expires, or has been open for too long, at this time."""
         if expiry_ms < self.next_expiry_ms:
             with self._lock:
                 if expiry_ms < self.next_expiry_ms:

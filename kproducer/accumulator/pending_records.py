@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PendingRecords:
-    """The records of some batches, in a flush. For one thread.
+    """The records that a flush waits for: a snapshot. Not thread-safe.
 
     An iteration gives the results of the batches; wait for each one before the next one is asked for.
     """

@@ -172,7 +172,7 @@ class ReadyQueues:
         changed.extend(list(self._queues.active))
 
     def _delay_ms(self, now_ms: int) -> int:
-        """Until the first timer that is not out of date."""
+        """Milliseconds until the first timer that is not out of date."""
         timers = self._timers
         while timers:
             at_ms, _, queue = timers[0]
@@ -250,7 +250,7 @@ class ReadyQueues:
             heapq.heappush(self._timers, (at_ms, self._next_timer, queue))
 
     def _waits_until_ms(self, queue: PartitionQueue, now_ms: int) -> int:
-        """What the first batch of a queue waits for; ``NEVER_MS``: for no time."""
+        """The time that the first batch of a queue waits for; ``NEVER_MS``: it does not wait for a time."""
         try:
             batch = queue.batches[0]
         except IndexError:

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 _log = GuardedLogger(__name__)
 
 #: How many full batches may wait for the I/O thread to compress them: the one that it compresses now, and
-#: more for the time in which it waits for the interpreter lock.
+#: more for the time in which it waits for the interpreter lock. With more, callers compress:
+#: docs/decisions/0034-shared-compression.md
 MAX_COMPRESSION_BACKLOG: Final = 3
 
 

@@ -133,7 +133,7 @@ def read_kcat_file(path: Path) -> dict[str, str]:
 
 
 def set_log_level(level: int) -> None:
-    """Log what the client says from this level on, until the present command ends."""
+    """Show the client's log from this level on, until the present command ends."""
     logger = logging.getLogger("kproducer")
     click.get_current_context().call_on_close(lambda before=logger.level: logger.setLevel(before))
     logger.setLevel(level)

@@ -133,7 +133,7 @@ class Metadata:
             return self._merger.topic_errors.get(topic)
 
     def missing_topic_suffix(self, topic: str, now_ms: int) -> str | None:
-        """The end of a warning that this topic does not exist; ``None``: there was one a short time ago."""
+        """The end of a warning that this topic does not exist; ``None``: do not warn again so soon."""
         with self._lock:
             return self._missing_topics.suffix(topic, now_ms)
 

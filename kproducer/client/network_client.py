@@ -213,7 +213,7 @@ class NetworkClient:
         return self._updater.bootstrap_error
 
     def connection_failures(self) -> tuple[list[str], bool]:
-        """How connections to known nodes have failed, and whether no node can be reached. Any thread."""
+        """How connections to known nodes have failed, and whether all nodes are unreachable. Any thread."""
         nodes = self._updater.fetch_nodes()
         return self.connections.failures(nodes), self.connections.are_all_unreachable(nodes)
 
@@ -540,7 +540,8 @@ class NetworkClient:
             and self._in_flight.oldest_api_key(connection.id) == ApiKey.METADATA
         ):
             # Listeners with SASL do so, but so do brokers that start or stop, and load balancers in front of
-            # them. So this is advice, and not an AuthenticationError.
+            # them. So this is advice, and not an AuthenticationError:
+            # docs/decisions/0042-wrong-security-protocol.md
             return DisconnectedError(
                 f"{error}, at the first request after ApiVersions, as a listener with SASL does if the client"
                 " does not authenticate; if this is one, set security_protocol to"

@@ -24,7 +24,7 @@ _MOST_REMEMBERED = 100
 
 
 class RootMaker(Protocol):
-    """From chosen columns to the root of a plan: what the formats do not have in common. Picklable."""
+    """Makes the root of a plan from chosen columns: what differs between the formats. Picklable."""
 
     @property
     def format(self) -> Format:

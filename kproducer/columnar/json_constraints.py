@@ -52,7 +52,7 @@ class Constraints(NamedTuple):
 
     @classmethod
     def of(cls, contents: Any, references: Mapping[str, Any]) -> Constraints:
-        """Of a whole schema.
+        """The constraints of a whole schema.
 
         Args:
             contents: the schema.
@@ -113,11 +113,11 @@ class Constraints(NamedTuple):
         return self._replace(alternatives=tuple(fitting))
 
     def of_member(self, name: str | None) -> Constraints:
-        """Of a property; ``None``: of any one of a map, whose names are not known."""
+        """The constraints of a property; ``None``: of any property of a map, whose names are not known."""
         return self._below(lambda schema: _property_schema(schema, name))
 
     def of_elements(self) -> Constraints:
-        """Of the elements of an array."""
+        """The constraints of the elements of an array."""
         return self._below(lambda schema: True if "prefixItems" in schema else _schema(schema.get("items")))
 
     def _below(self, find: Any) -> Constraints:

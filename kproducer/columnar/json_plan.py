@@ -100,7 +100,7 @@ class _Around(NamedTuple):
 
 
 def scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | None:
-    """How values without others in them are written.
+    """How values that contain no others are written.
 
     Returns:
         A node without column and place, and the type in JSON Schema; ``None``: the type is another one.

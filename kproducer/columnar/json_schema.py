@@ -76,12 +76,12 @@ class _Types:
         }
 
     def _of_field(self, field: ArrowField, place: str) -> dict[str, Any]:
-        """Of values that may be null, as far as the field says so."""
+        """The schema of values, which may be null if the field says so."""
         schema = self.of_values(field, place)
         return _or_null(schema) if field.is_nullable else schema
 
     def of_values(self, field: ArrowField, place: str) -> dict[str, Any]:
-        """Of values that are not null."""
+        """The schema of values that are not null."""
         values = field.values
         text = values.format
         if text == "n":

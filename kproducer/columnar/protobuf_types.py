@@ -167,7 +167,7 @@ def varint(number: int) -> bytes:
 
 
 def tag(number: int, wire_type: int) -> bytes:
-    """What is in front of the value of the field with this number."""
+    """The tag, which is in front of the value of the field with this number."""
     return varint(number << 3 | wire_type)
 
 

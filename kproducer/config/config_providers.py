@@ -81,7 +81,7 @@ def _is_of_providers(name: str) -> bool:
 
 
 def _providers_of(properties: dict[str, str]) -> dict[str, Callable[[str, str], str]]:
-    """From the name of a provider to the function that takes path and key."""
+    """By name of a provider: the function that returns the value for a path and a key."""
     providers: dict[str, Callable[[str, str], str]] = {}
     known = {_NAMES}
     for name in filter(None, map(str.strip, properties.get(_NAMES, "").split(","))):

@@ -709,7 +709,7 @@ def _obstacles(config: ProducerConfig) -> list[tuple[str, str]]:
     """Settings that rule out idempotence, each with the value that it requires.
 
     Brokers detect duplicates only among the last five batches of a producer, and only if all in-sync replicas
-    have them.
+    have them. A default gives way to these: docs/decisions/0009-defaults-give-way.md
     """
     in_flight = config.max_in_flight_requests_per_connection
     requirements = (

@@ -307,7 +307,7 @@ class _UnsupportedStatementError(TypeError, AttributeError):
 
 
 class WrongStatement:
-    """In place of ``__enter__`` or ``__aenter__``: the error of the wrong kind of ``with`` has a suggestion.
+    """Stands for ``__enter__`` or ``__aenter__``, so that the wrong kind of ``with`` gets a suggestion.
 
     Args:
         statement: the one that the class does not support.
@@ -377,7 +377,7 @@ def keyword_hints(method: _Method) -> _Method:
 
 
 def _argument_hint(unknown: str, names: Sequence[str]) -> str | None:
-    """``None``: no argument is similar."""
+    """The argument that was probably meant; ``None``: no argument is similar."""
     import difflib  # only loaded for an error
 
     wanted = _OTHER_ARGUMENTS.get(unknown, unknown)

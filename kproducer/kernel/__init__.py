@@ -4,7 +4,8 @@ A kernel knows no policy: compress or not, split, retry. There are two with the 
 results and errors: ``pure`` in Python, and ``native``, compiled. They share what C would not make faster.
 ``KPRODUCER_KERNEL`` chooses: ``auto`` (the default: native if it can be imported), ``pure`` or ``native``.
 Nothing outside of this package imports a twin (``make lint`` checks it), except ``kproducer.installation``,
-which reports why one cannot be imported. ``pure/__init__.py`` lists the names.
+which reports why one cannot be imported. ``pure/__init__.py`` lists the names. A compiler is optional:
+docs/decisions/0027-optional-native-core.md
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ NOT_IF_DEFAULT: Final = 1
 
 
 class Format(IntEnum):
-    """Which operations a plan has."""
+    """The format of a plan, which decides what its operations mean."""
 
     AVRO = 0
     PROTOBUF = 1
@@ -161,7 +161,7 @@ class JsonOperation(IntEnum):
 
 
 class Misfit(IntEnum):
-    """Why a value cannot be written. ``REASONS`` has the words."""
+    """Why a value cannot be written. ``REASONS`` has the texts."""
 
     NULL = 1
     OUT_OF_RANGE = 2

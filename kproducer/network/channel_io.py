@@ -84,7 +84,7 @@ class PortableChannelIo:
             self._selector.unregister(channel.transport.fileno())
 
     def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
-        """Write what ``sending`` have queued, wait, and return the events, one after the other.
+        """Write what the channels in ``sending`` have queued, wait, and return the events, one by one.
 
         For each event the caller may call ``received`` and ``written``, once per bit of its mask, before it
         takes the next one. Does not wait if the caller closed one of ``sending`` meanwhile. Raises OSError.

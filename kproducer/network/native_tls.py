@@ -34,7 +34,7 @@ _SSL_ERROR_WANT_READ = 2
 
 
 def channel_io_for(context: ssl.SSLContext) -> type[ChannelIo]:
-    """How connections of this context move their bytes: natively if everything that needs has been proven."""
+    """How connections of this context move their bytes: natively if all that this relies on was proven."""
     reason = why_not(context)
     if reason:
         _log.debug("TLS connections use the portable I/O: %s", reason)

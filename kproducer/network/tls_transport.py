@@ -156,7 +156,7 @@ class TlsTransport(TransportLayer):
             raise NetworkError(self._describe_ended_handshake(f" ({describe_os_error(error)})")) from error
 
     def send(self, buffers: Sequence[memoryview]) -> int:
-        """``buffers`` begins with the bytes that were offered before and not counted."""
+        """Encrypt and send. ``buffers`` begins with the bytes that an earlier call got and did not count."""
         counted = 0
         total = sum(piece.nbytes for piece in buffers)
         while self._flush():

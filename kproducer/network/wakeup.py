@@ -57,7 +57,7 @@ class Wakeup:
         return not self._woken
 
     def end_wait(self) -> None:
-        """End the wait and clear the signals so far. The bytes in the socket are ``clear``'s."""
+        """End the wait and clear the signals so far. ``clear`` has to read the bytes in the socket."""
         self._waiting = False
         self._woken = False
 

@@ -20,6 +20,7 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 #: The largest frame accepted from a peer that is not authenticated, or has not answered ApiVersions. Kafka's
 #: ApiVersions response has less than 1 kB, SASL messages have a few kB, and decoding 64 KiB takes a few
 #: milliseconds. For comparison, brokers accept 512 KiB from such clients (``sasl.server.max.receive.size``).
+#: docs/decisions/0051-limits-for-peers.md
 MAX_FIRST_FRAME_BYTES = 64 * 1024
 
 #: TLS record types a server may open with: change cipher spec, alert, handshake, application data.

@@ -84,7 +84,7 @@ def compile_encoder(
 
 
 class _PlanCompiler:
-    """From a schema to the nodes of a plan, in which a record that contains itself has one node."""
+    """Makes the nodes of a plan from a schema. A record that contains itself has one node."""
 
     def __init__(self, named_schemas: Mapping[str, Any], strict: bool) -> None:
         self._named_schemas = named_schemas

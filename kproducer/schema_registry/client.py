@@ -315,7 +315,7 @@ class SchemaRegistryClient:
 
 
 def _hidden(conf: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    """Returns the settings when it is called. Tools that report errors show what attributes are."""
+    """A function that returns the settings: tools that report errors would show an attribute."""
     return lambda: conf
 
 
@@ -335,7 +335,7 @@ def _registered(
     schema_id: int | None = None,
     version: int | None = None,
 ) -> RegisteredSchema:
-    """From the registry's JSON, which after a registration may have nothing but an id.
+    """Read the registry's JSON, which after a registration may have nothing but an id.
 
     Args:
         answer: the JSON.

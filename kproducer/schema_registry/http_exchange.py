@@ -83,7 +83,7 @@ class HttpConnections:
 
     @property
     def proxy_secrets(self) -> list[str]:
-        """What no error may show of the proxies' URLs."""
+        """The texts in the proxies' URLs that no error may show."""
         found = []
         for proxy in filter(None, self._proxies.values()):
             user, password = _credentials(proxy)
@@ -125,7 +125,7 @@ class HttpConnections:
             return HttpAnswer(response.status, bytes(body))
 
     def close(self) -> None:
-        """Close the connections. There are no new ones. Idempotent."""
+        """Close the connections, and refuse to open new ones. Idempotent."""
         with self._lock:
             self._is_closed = True
             pools, pid, self._pools = self._pools, self._pid, {}

@@ -319,7 +319,7 @@ class FoundSchema:
 
 @attrs.frozen
 class SchemaLookUp:
-    """From a topic to subject, schema and frame. Immutable; any thread.
+    """Finds subject, schema and frame for a topic. Immutable; any thread.
 
     Attributes:
         field: ``key`` or ``value``.
@@ -344,7 +344,7 @@ class SchemaLookUp:
         client: SchemaRegistryClient,
         conf: Mapping[str, Any],
     ) -> SchemaLookUp:
-        """From settings that ``checked_conf`` has checked.
+        """Make one from settings that ``checked_conf`` has checked.
 
         Args:
             owner: the class that the application uses, for the error's text.

@@ -85,7 +85,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Schema:
-        """From the registry's JSON.
+        """Read the registry's JSON.
 
         Raises:
             ValueError: the JSON is not that of a schema; names the field.

@@ -162,5 +162,5 @@ def _named(record_name: str | None) -> str:
 
 
 def _type_name(kind: object) -> str:
-    """Also of an enumeration, as confluent-kafka's."""
+    """The name of a strategy's type, also of one in an enumeration, as confluent-kafka's are."""
     return str(getattr(kind, "value", kind)).upper()

@@ -122,7 +122,7 @@ def _is_too_deep(schema: Any, named_schemas: Mapping[str, Any], value: Any, limi
 
 
 def _values_within(schema: Mapping[str, Any], value: Any) -> list[tuple[Any, Any]]:
-    """The types and values of which a value consists; as fastavro, by what the value can do."""
+    """The types and values of which a value consists. As in fastavro, what the value can do decides."""
     kind = schema["type"]
     if kind in ("record", "error"):
         if hasattr(value, "get"):

@@ -97,7 +97,7 @@ def _check_options(options: Mapping[str, str]) -> None:
 
 
 def _region(given: str, bootstrap_servers: Sequence[str]) -> str:
-    """From the setting, the brokers' names or the environment. Raises ConfigError."""
+    """The region, from the setting, the brokers' names or the environment. Raises ConfigError."""
     if given:
         if not _REGION.fullmatch(given):
             raise ConfigError(f"sasl_aws_region: expected a region such as 'eu-central-1', got {given!r}")

@@ -62,7 +62,7 @@ _ADVICE: Final = {
 
 
 def _explained(error: gssapi.exceptions.GSSError, advice: dict[int, str] = _ADVICE) -> AuthenticationError:
-    """On the thread where the error was raised: the library keeps its texts per thread."""
+    """The error in words. Called on the thread that raised it: the library keeps its texts per thread."""
     offset = error.min_code - _FIRST_CODE
     texts = error.get_all_statuses(error.min_code, False)
     if not 0 <= offset < 256:  # a code of the library, often without a useful text
@@ -81,7 +81,7 @@ class _Expected(enum.Enum):
 
 @attrs.define
 class GssapiConversation:
-    """The client's side: proves who it is, checks the broker, and agrees on no security layer."""
+    """The client's side of a conversation: both prove who they are, and agree on no security layer."""
 
     _context: Any
     _first_message: bytes = attrs.field(repr=False)

@@ -151,7 +151,7 @@ def _fields(
 
 @lru_cache(maxsize=1024)
 def _topic_name(version: int, name: str) -> bytes:
-    """Raises LocalProtocolError."""
+    """A topic's name as it is in a frame. Raises LocalProtocolError."""
     message = ProduceRequest(topic_data=[TopicProduceData(name=name)])
     frame = b"".join(build_request(_PRODUCE, version, 0, None, message))
     length_of, end = _LENGTH_AND_END[version]

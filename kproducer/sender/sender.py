@@ -151,7 +151,7 @@ class Sender:
         self.wakeup()
 
     def end_purges(self) -> None:
-        """The loop has ended, and with it every record: nothing is left to purge."""
+        """End the purges that wait: the loop has ended, so every record has its outcome."""
         while self._purges:
             with contextlib.suppress(IndexError):  # another thread may have taken the last one
                 self._purges.popleft().done.set()
@@ -413,7 +413,7 @@ class Sender:
         return min(self._accumulator.queues.next_expiry_ms, self.in_flight.next_expiry_ms)
 
     def _fail_refused(self, snapshot: MetadataSnapshot) -> None:
-        """Fail the batches that wait for a broker which has just refused this client, or the other way round.
+        """Fail the batches that wait for a broker which has just refused this client, or was refused by it.
 
         Batches that were sent before may have been written: they are retried until their delivery timeout.
         """

@@ -44,9 +44,9 @@ _log = GuardedLogger(__name__)
 #: The interval when no broker has named one.
 DEFAULT_PUSH_INTERVAL_MS = 300_000
 #: The shortest ``interval.ms`` that brokers accept in a subscription. A shorter one in a response is a bug of
-#: the broker, and would keep the I/O thread busy.
+#: the broker, and would keep the I/O thread busy (docs/decisions/0051-limits-for-peers.md).
 SHORTEST_PUSH_INTERVAL_MS = 100
-#: The prefixes that are used. Even with one prefix per metric, no client needs more.
+#: The most prefixes of a subscription that are used. Even with one prefix per metric, no client needs more.
 MOST_PREFIXES = 1000
 #: Equal messages are logged once in this time.
 _QUIET_MS = 3_600_000

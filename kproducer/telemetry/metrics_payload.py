@@ -124,5 +124,5 @@ class MetricsPayload:
         self._accepted = self._pending
 
     def reset(self) -> None:
-        """The next changes count from the producer's start again."""
+        """Let the next changes count from the producer's start again."""
         self._accepted = {}

@@ -74,7 +74,7 @@ class TelemetryLink:
         return max(telemetry.due_ms - now_ms, 0) if telemetry.is_open else 0
 
     def begin_close(self, now_ms: int) -> None:
-        """All records are through: send the terminating push, or end."""
+        """All records have their outcome: send the terminating push, or end."""
         try:
             self.telemetry.begin_close(now_ms)
         except Exception as bug:

@@ -63,7 +63,7 @@ class CommittedOffset(CoordinatorTask):
 
     @property
     def waits_for(self) -> str:
-        """For the text of a timeout."""
+        """What this waits for, for the text of a timeout."""
         return self._known.address(self._question).waits_for(self._last_failure)
 
     def next_request(self, now_ms: int) -> AddressedRequest | None:
@@ -74,7 +74,7 @@ class CommittedOffset(CoordinatorTask):
         return self._known.address(self._question)
 
     def delay_ms(self, now_ms: int) -> int:
-        """Until the end of the pause after a failure."""
+        """Milliseconds until the end of the pause after a failure."""
         return NEVER_MS if self._is_in_flight else max(1, self._attempts.not_before_ms - now_ms)
 
     def handle(self, request: _Request, response: ClientResponse, now_ms: int) -> None:
@@ -102,7 +102,7 @@ class CommittedOffset(CoordinatorTask):
             self._is_answered = True
 
     def unreachable(self, request: _Request, now_ms: int, refusal: KafkaError | None = None) -> None:
-        """Another broker may be the coordinator now."""
+        """Look the coordinator up again: another broker may be it now."""
         self._is_in_flight = False
         error = refusal or KafkaError(f"no connection to {self._known.address(request).node or 'any broker'}")
         self._failed(error, now_ms, may_retry=refusal is None)

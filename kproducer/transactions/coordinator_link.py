@@ -1,7 +1,8 @@
 """CoordinatorLink: connects to coordinators and sends the requests of a CoordinatorTask.
 
 A ``CoordinatorTask`` says which requests are due and processes the responses, without sockets and without a
-clock. ``CoordinatorLink`` sends the requests once their brokers are connected. Tasks share two helpers:
+clock; it derives them from its state, without a queue (docs/decisions/0026-derived-requests.md).
+``CoordinatorLink`` sends the requests once their brokers are connected. Tasks share two helpers:
 ``Attempts`` counts failures, and ``CoordinatorCache`` caches which broker coordinates what.
 Source: Kafka's ``Sender.maybeSendAndPollTransactionalRequest``.
 """
@@ -37,7 +38,7 @@ class AddressedRequest(NamedTuple):
     node: Node | None
 
     def waits_for(self, last_failure: str) -> str:
-        """For the text of a timeout. ``last_failure``: of the last attempt; empty: none has failed."""
+        """What this waits for, for the text of a timeout. ``last_failure``: empty if none has failed."""
         return (
             f"waiting for {self.request}"
             + (f", broker {self.node}" if self.node is not None else "")
@@ -152,7 +153,7 @@ class CoordinatorLink:
         self._client.send(node.id, request, now_ms, on_complete)
 
     def _note_bug(self, bug: Exception) -> None:
-        """Without this, the task would wait for a request that was never sent, or repeat it endlessly."""
+        """Tell the task, which would wait for a request that was never sent, or repeat it endlessly."""
         self.task.internal_error(bug)
         _log.error("Internal error with a request to a coordinator", exc_info=bug)
 
@@ -200,7 +201,7 @@ class CoordinatorCache(dict[Coordinator, Node]):
         return AddressedRequest(FindCoordinator(coordinator), None)
 
     def found(self, coordinator: Coordinator, node: Node) -> None:
-        """FindCoordinator was answered."""
+        """Remember the coordinator that a response to FindCoordinator names."""
         self[coordinator] = node
         if len(self) > _MOST_COORDINATORS:
             del self[next(iter(self))]

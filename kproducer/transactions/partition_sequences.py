@@ -174,7 +174,7 @@ class PartitionSequences:
             self.restart_from = None
 
     def note_gap(self, batch: SequencedBatch) -> None:
-        """The batch was given up and may be in the log: which number the leader expects is not known."""
+        """The batch was given up and may be in the log: it is unknown which number the leader expects."""
         end = sequence_after(batch.base_sequence, batch.record_count)
         if self.gap_end is None or is_at_or_before(self.gap_end, end):
             self.gap_end = end

@@ -158,7 +158,7 @@ class DeliveryReports:
             return self._unreported()
 
     def _unreported(self) -> int:
-        """As ``unreported``. Without the lock, which is taken before ``_changed``, it is a moment late."""
+        """As ``unreported``, read without the lock, which comes before ``_changed``: it is a moment late."""
         serving = self._serving
         return self.count if threading.get_ident() in serving else self.count + sum(list(serving.values()))
 

@@ -130,7 +130,7 @@ class ForwardedLog(logging.Handler):
 
     @classmethod
     def begin(cls, logger: Any) -> ForwardedLog | None:
-        """Begin to pass the log to this logger, unless it gets it anyway."""
+        """Begin to pass the log to this logger, unless it has these lines already."""
         source = logging.getLogger("kproducer")
         ancestors = {source.name, "root", ""}
         if not callable(getattr(logger, "log", None)):
@@ -151,7 +151,7 @@ class ForwardedLog(logging.Handler):
         self._target.log(record.levelno, record.getMessage())
 
     def end(self) -> None:
-        """One producer less; stop after the last one."""
+        """Note that a producer has ended; stop after the last one."""
         with self._lock:
             self._users -= 1
             if not self._users:

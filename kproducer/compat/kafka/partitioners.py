@@ -89,7 +89,7 @@ def _is_of_kafka_python(kind: type) -> bool:
 
 
 def _takes_three(method: Callable[..., Any]) -> bool:
-    """Whether it takes what objects get that do not extend ``kafka.partitioner.Partitioner``."""
+    """Whether it takes three arguments, as objects do that do not extend kafka-python's ``Partitioner``."""
     try:
         inspect.signature(method).bind("topic", "key_bytes", "cluster")
     except TypeError:

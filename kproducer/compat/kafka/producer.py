@@ -296,7 +296,7 @@ def _check_headers(headers: Any) -> None:
 
 
 def _size(headers: list[tuple[str, bytes]]) -> int:
-    """In bytes; -1 if there are none."""
+    """The size in bytes; -1 for none."""
     return sum(len(name.encode()) + len(value) for name, value in headers) if headers else -1
 
 

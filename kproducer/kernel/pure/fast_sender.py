@@ -1,4 +1,7 @@
-"""FastSend: the reference of ``native/_fast_send.pyx``. It leaves every record to the general path."""
+"""FastSend: the reference of ``native/_fast_send.pyx``. It leaves every record to the general path.
+
+Why transactions open and close it: docs/decisions/0032-fast-path-gate.md
+"""
 
 from __future__ import annotations
 
