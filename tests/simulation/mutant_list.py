@@ -324,7 +324,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "The asyncio futures of a batch that is split are forgotten.",
         (
             "accumulator/loop_waiters.py",
-            "self.add(record, waiter)  # to the waiters of its part of a split batch",
+            "self.add(record, waiter)  # wait for the part of the batch that has the record",
             "pass",
         ),
         reaches=lambda plan: _uses_asyncio(plan) and _splits(plan),
