@@ -180,7 +180,7 @@ class UuidSerializer(BuiltInSerializer):
     """``uuid.UUID`` to its text of 36 characters, like Java's UUIDSerializer."""
 
     def __call__(self, value: Any) -> bytes:
-        import uuid  # not at the top: whoever has a UUID has imported it
+        import uuid  # imported here, because a program that has a UUID has loaded it
 
         if not isinstance(value, uuid.UUID):
             raise SerializationError(f"UuidSerializer takes uuid.UUID, not {_type_name(value)}")

@@ -124,7 +124,7 @@ class BuiltInPartitioner:
                 and produced
                 and produced >= sticky.switch_at_bytes * min(STICKY_BYTES / self._batch_size, 1)
             )
-            # It exists and has a leader, or no partition of the topic has one.
+            # The present partition stays: it exists and has a leader, or no partition of the topic has one.
             and sticky.partition < len(partitions)
             and (not topic.available or partitions[sticky.partition].leader_id in snapshot.nodes)
         ):

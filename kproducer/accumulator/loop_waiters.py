@@ -241,7 +241,7 @@ class LoopWaiters:
                             waiter.set_exception(error)
                 finished.popleft()
         finally:
-            # Also after a KeyboardInterrupt: the others must not hang.
+            # Also after a KeyboardInterrupt: the remaining waiters must not hang.
             if finished:
                 self._loop.call_soon(self._complete_some)
 

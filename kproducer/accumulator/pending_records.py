@@ -26,7 +26,7 @@ class PendingRecords:
         for result in self._results:
             yield result
             if result.parts is not None:
-                # It was split: wait for the parts, too.
+                # The batch was split: wait for its parts as well.
                 self._results.extend(result.parts[1])
 
     def include(self, later: PendingRecords) -> None:

@@ -212,7 +212,7 @@ class ProducerBatch:
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
     ) -> None:
         """Assign its producer id and sequence number, again if need be. Not while it is in flight."""
-        # Without a builder the batch has ended, and only its numbers still matter.
+        # A batch without a builder has ended: only its numbers still matter.
         if self.builder is not None:
             self._records = None
             self.builder.set_producer_state(producer_id, producer_epoch, base_sequence, is_transactional)

@@ -474,7 +474,7 @@ class RecordAccumulator:
             )
 
         parts = batch.split(split_size, new_builder)
-        # First: if anything fails below, they are found among the incomplete.
+        # Registered first: if anything fails below, the parts are found among the incomplete batches.
         for part in parts:
             self._incomplete[part] = part
         if self._transaction_manager is not None:
@@ -635,7 +635,7 @@ class RecordAccumulator:
                     batch.complete(error=its_error)
                 self.deallocate(batch)
             except Exception:
-                # The other batches have to fail all the same.
+                # Only logged, because the other batches have to fail nevertheless.
                 _log.exception("The batch for %s could not be failed", batch.topic_partition)
         return counts
 

@@ -70,7 +70,7 @@ class InternalRequests(Protocol):
 class SaslState(enum.Enum):
     """The state of an exchange."""
 
-    #: Not begun, or waiting for credentials.
+    #: The exchange has not begun, or waits for credentials.
     NEW = "new"
     #: SaslHandshake was sent.
     HANDSHAKE = "handshake"

@@ -122,6 +122,7 @@ class AvroRoot:
             return compiler.row(self.schema, chosen)
         root = compiler.column(self.schema, *chosen.columns[0])
         if self.is_registered and self.schema in ("bytes", {"type": "bytes"}):
-            # As serializers with a registry: a schema that is only bytes is written without a length.
+            # Like the serializers for a registry, this writes bytes without a length if the schema is only
+            # bytes.
             return root._replace(a=1)
         return root

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kproducer.kernel.varint import encode_varlong
 
-#: From a schema to the one that its name refers to.
+#: Returns the schema to which a name refers.
 Resolve = Callable[[Any], Any]
 
 

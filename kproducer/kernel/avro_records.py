@@ -64,7 +64,7 @@ class ValueOperation(IntEnum):
     ENUM = 10
     FASTAVRO = 11
     UNION = 12
-    # From here on values are nested.
+    # The operations from here on have values that contain others.
     ARRAY = 13
     MAP = 14
     RECORD = 15

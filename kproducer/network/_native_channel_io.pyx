@@ -69,7 +69,7 @@ cdef extern from "<limits.h>":
     int IOV_MAX
 
 cdef enum:
-    #: As in ``selectors``.
+    #: The same values as in ``selectors``.
     READ = 1
     WRITE = 2
     #: Events returned by one wait; the next wait reports the others at once.
@@ -195,7 +195,7 @@ cdef int update_interest(int epoll_fd, SocketState *sock) noexcept nogil:
 # -- TLS ---------------------------------------------------------------------------------------------------
 
 
-#: Of this process; filled by load_openssl.
+#: OpenSSL's functions in this process; load_openssl finds them.
 cdef OpenSsl openssl
 cdef bint is_loaded = False
 

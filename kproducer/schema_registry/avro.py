@@ -126,7 +126,7 @@ class AvroFormat:
 
         parsed, named_schemas = self.parsed(schema)
         if parsed == "bytes" or (isinstance(parsed, dict) and parsed == {"type": "bytes"}):
-            # As Java's serializer: a schema that is only bytes is written without a length.
+            # Like Java's serializer, this writes bytes without a length if the schema is only bytes.
             return lambda value: prefix + _as_bytes(value)
         strict, strict_allow_default = self._strict, self._strict_allow_default
 

@@ -300,7 +300,7 @@ class SchemaRegistryClient:
             return convert(self._connection.request(method, path, query, body))
         except answers.InvalidAnswerError as error:
             mistake = str(error)
-        # Without a cause: its frames have the answer, which may repeat the credentials.
+        # Raised without a cause, whose frames would have the answer, which may repeat the credentials.
         url = self._settings.urls[0]
         raise SchemaRegistryError(
             f"{method} {url}/{path}: the response is not what a schema registry sends: {mistake}; check that "

@@ -335,7 +335,7 @@ def _bearer_fields(fields: Mapping[str, str]) -> dict[str, str]:
 def _header_text(fields: Mapping[str, str], name: str) -> str:
     text = fields[name]
     if not _is_header_text(text):
-        # Without the text: it may be a secret. The HTTP client's own error would quote it.
+        # The error does not show the text, which may be a secret. The HTTP client's own error would quote it.
         raise ConfigError(f"{name}: expected printable ASCII without spaces or line breaks around it")
     return text
 

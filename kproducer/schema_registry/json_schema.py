@@ -122,7 +122,7 @@ class JsonFormat:
                 try:
                     validate(value)
                 except Exception as error:
-                    # Of jsonschema-rs: ValidationError, or ValueError for values that are not JSON.
+                    # Errors of jsonschema-rs: ValidationError, or ValueError for values that are not JSON.
                     raise SerializationError(_mistake(error)) from error
             try:
                 text = encode_json(value)

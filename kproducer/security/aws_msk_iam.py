@@ -25,8 +25,9 @@ from kproducer.security.sasl_mechanisms import OAuthBearerMechanism, shown_text
 
 _log = GuardedLogger(__name__)
 
-#: Not the 15 minutes for which the signature is valid: a token is useless when the temporary credentials that
-#: signed it have expired. EC2 replaces those five minutes ahead, botocore refreshes others ten minutes ahead.
+#: How long a token is used. Less than the 15 minutes for which the signature is valid, because a token is
+#: useless when the temporary credentials that signed it have expired. EC2 replaces those five minutes ahead,
+#: botocore refreshes others ten minutes ahead.
 _TOKEN_LIFETIME_S: Final = 300.0
 #: How long to wait for credentials. botocore's timeouts are for connecting and for single reads, and external
 #: processes have none.
@@ -155,7 +156,7 @@ class _SignedTokens:
                 what += f": {shown_text(str(error))}"
             credentials = None
         if credentials is None:
-            # Without a cause: botocore's functions have the credentials in their variables.
+            # Raised without a cause: botocore's functions have the credentials in their variables.
             raise AuthenticationError(f"the AWS credentials are not available: {what}")
         provider = CredentialProvider()
         provider.load = lambda: credentials

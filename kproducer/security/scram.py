@@ -115,7 +115,7 @@ class ScramConversation:
             raise self._failure(f"the broker refuses: {shown_text(server_first[2:])}")
         match = _SERVER_FIRST.fullmatch(server_first)
         if match is None:
-            # Also a mandatory extension ("m="), which RFC 5802 reserves.
+            # This also refuses a mandatory extension ("m="), which RFC 5802 reserves.
             raise self._failure("the broker's first message is not a valid SCRAM message")
         nonce, salt_text, iterations = match[1], match[2], int(match[3])
         if not nonce.startswith(self._nonce) or nonce == self._nonce:

@@ -131,7 +131,8 @@ class TlsSettings:
         context.check_hostname = (
             settings["ssl_check_hostname"] and settings["ssl_endpoint_identification_algorithm"] != ""
         )
-        # As in Java and librdkafka: certificates that were made for Kafka often have no alternative names.
+        # Common names count, as in Java and librdkafka: certificates that were made for Kafka often have no
+        # alternative names. docs/decisions/0051-limits-for-peers.md
         context.hostname_checks_common_name = True
         # Java's clients refuse renegotiation, too.
         context.options |= ssl.OP_NO_RENEGOTIATION

@@ -109,8 +109,8 @@ class ProduceResponseHandler:
                 self._metrics.response_received(response.latency_ms, throttle_time_ms, response.received_ms)
                 self._read_body(waiting, topic_ids, node, response)
             else:
-                # There is no response: the request failed, or it was written to the socket with acks=0, which
-                # is no failure.
+                # No response: the request failed, or it has acks=0 and was written to the socket. The latter
+                # counts as success.
                 self._resolve_all(waiting, self._request_failure(response), node, response)
         finally:
             # What is left: the response does not contain these partitions, or the code above has raised.
@@ -172,7 +172,7 @@ class ProduceResponseHandler:
         names: dict[int, str] = {}
         if response.request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
             for topic_name, _ in waiting:
-                # As integers, whose hash is no Python code.
+                # By the integer of the id: hashing a UUID would run Python code for each topic.
                 names[topic_ids[topic_name].int] = topic_name
         leaders: dict[TopicPartition, tuple[int, int]] = {}
         for topic in body.responses:
@@ -299,8 +299,8 @@ class BatchCompletion:
         batch.knowledge = knowledge_after(batch.knowledge, end)
         try:
             if batch.is_done:
-                # It expired or was aborted while it was in flight. Its records must not be written now,
-                # because the application was told that they failed. Its memory has been released.
+                # The batch expired or was aborted while it was in flight. Its records must not be written
+                # now, because the application was told that they failed. Its memory has been released.
                 if end is AttemptEnd.DUPLICATE and self._transaction_manager is not None:
                     self._transaction_manager.sequences.succeeded(batch, now_ms)
                 else:

@@ -265,7 +265,7 @@ class Sender:
             if self._running:
                 self._closing.wait(pause_ms / 1000)
             elif self._consecutive_errors > 10:
-                # With an error in each round the remaining records cannot be delivered.
+                # If every round has an error, the remaining records cannot be delivered.
                 self.is_forced_to_close = True
 
     def _push_metrics_at_close(self) -> None:

@@ -399,7 +399,7 @@ class ClientTelemetry:
 def _preferred(accepted: list[int]) -> Compression:
     """The first of the broker's codecs that this client has; none of them: no compression."""
     for number in dict.fromkeys(accepted):
-        # Not every number is a codec, and not every codec's package may be installed.
+        # Skip numbers that are no known codec, and codecs whose package is not installed.
         with contextlib.suppress(ValueError, ConfigError):
             return Compression.of(CompressionType(number).name)
     return Compression()

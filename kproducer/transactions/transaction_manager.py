@@ -138,5 +138,5 @@ class TransactionManager:
             elif self._life.state in _SENDING:
                 self._life.fail_transaction(error)
             elif self._life.transaction is not None:
-                # It is being aborted. The next transaction must not receive a batch of this one.
+                # The transaction is being aborted. The next one must not receive a batch of this one.
                 self._life.transaction.must_raise_epoch = True

@@ -41,7 +41,7 @@ cdef enum RowStatus:
     KEY_DOES_NOT_FIT
     # The caller has to send this row by the general path, because its topic or partition is not known here.
     GENERAL_PATH
-    # The next two are no statuses of rows: they end the reading of a block.
+    # The next two end the reading of a block; rows never have them.
     LEADS_OUTSIDE = -1
     NO_MEMORY = -2
 

@@ -45,7 +45,7 @@ cdef extern from *:
     uint64_t KP_READ_32(const uint8_t* at) noexcept nogil
     uint64_t KP_READ_64(const uint8_t* at) noexcept nogil
 
-# As in the pure twin.
+# The same constants as in the pure twin.
 cdef uint64_t _LENGTH = 0x243F6A8885A308D3
 cdef uint64_t _WORDS = 0x082EFA98EC4E6C89
 cdef uint64_t _NUMBER = 0x452821E638D01377

@@ -67,7 +67,7 @@ cdef enum Layout:
     LIST           # +l +m +L
     LIST_VIEW      # +vl +vL
     STRUCT         # +s
-    # Only for plans of an encoder.
+    # Layouts that only the plans of an encoder can have.
     BOOLEAN        # b
     WIDE           # d:precision,scale tiM tiD tin: little-endian words, at the same places as BYTES_FIXED
     LIST_FIXED     # +w:width

@@ -365,7 +365,7 @@ cdef class ArrowRows(BlockReader):
             return False
         index = appender.writer.record_count
         if is_long:
-            # Without the interpreter lock: nothing else may append or close the batch meanwhile.
+            # Written without the interpreter lock, so nothing else may append to the batch or close it meanwhile.
             slot.appender = None
             self.source.busy = True
             with nogil:

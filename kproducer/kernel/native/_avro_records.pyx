@@ -83,7 +83,7 @@ cdef extern from "Python.h":
     int PyDict_Next(PyObject* value, Py_ssize_t* place, PyObject** key, PyObject** item) noexcept
 
 cdef enum:
-    # As in ValueOperation.
+    # The numbers of ValueOperation.
     NULL_VALUE = 0
     BOOLEAN = 1
     INTEGER = 2

@@ -20,7 +20,7 @@ from kproducer.kernel.native._row_output cimport (
 )
 
 cdef enum:
-    # As in AvroOperation.
+    # The numbers of AvroOperation.
     NOTHING = 0
     BOOLEAN_VALUE = 1
     INTEGER_VALUE = 2

@@ -20,7 +20,7 @@ cdef extern from *:
 
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
-    # As in layout.py.
+    # The same values as in layout.py.
     RECORD_BATCH_OVERHEAD = 61
     MAX_RECORD_OVERHEAD = 36
     # With less room than this, a batch may be full. Too high a value costs only calls that check it exactly.

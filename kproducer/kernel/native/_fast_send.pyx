@@ -171,7 +171,7 @@ cdef class FastSend:
         if record.timestamp_ms < 0:  # a clock before 1970
             return None
         future = new_future(self._future_type)
-        # From here on nothing but the write: see _append.pxd.
+        # From here on there must be nothing but the write: see _append.pxd.
         if number == ANY_PARTITION:
             if record.key_size < 0 or self._ignores_keys:
                 sticky = slots.sticky
@@ -215,7 +215,7 @@ def fast_send(hinted):
 
     def send(self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None,
              on_delivery=None):
-        # Not self._fast_send: a class with __getattr__ has a slower way to its attributes.
+        # Not self._fast_send, which is slower in a class with __getattr__.
         cdef FastSend fast = <FastSend?>PyObject_GenericGetAttr(self, "_fast_send")
         cdef RecordFuture future
         if fast._takes_arguments:

@@ -5,7 +5,7 @@ from kproducer.kernel.native._output cimport Output
 from kproducer.kernel.native._row_output cimport Node
 
 cdef enum:
-    # As in JsonOperation.
+    # The numbers of JsonOperation.
     DATE = 8
     TIME = 9
     TIMESTAMP = 10

@@ -22,7 +22,7 @@ from kproducer.kernel.native._row_output cimport (
 )
 
 cdef enum:
-    # As in JsonOperation; the others are in _json_times.
+    # The numbers of JsonOperation; the others are in _json_times.
     NOTHING = 0
     BOOLEAN_VALUE = 1
     INTEGER_VALUE = 2

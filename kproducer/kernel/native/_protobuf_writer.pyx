@@ -20,7 +20,7 @@ from kproducer.kernel.native._row_output cimport (
 )
 
 cdef enum:
-    # As in ProtobufOperation.
+    # The numbers of ProtobufOperation.
     NOTHING = 0
     BOOLEAN_VALUE = 1
     VARINT = 2
@@ -41,7 +41,7 @@ cdef enum:
     REPEATED = 17
     PACKED = 18
     UNION = 19
-    # As in ProtobufOperation: what size says.
+    # What the size of a node says, as in ProtobufOperation.
     NOT_IF_DEFAULT = 1
     # The most bytes of a varint, and of a message with two or three numbers.
     _VARINT_BYTES = 10
@@ -264,7 +264,7 @@ cdef inline int _write_bytes(Output* out, const Node* node, const Column* column
         return NO_MEMORY
     place = put_varint(place, <uint64_t> cell.size)
     if cell.size:
-        # Without any bytes, there may be no buffer.
+        # A column without any bytes may have no buffer.
         memcpy(place, cell.data, cell.size)
     out.size = place + cell.size - out.data
     return WRITTEN

@@ -24,7 +24,7 @@ from kproducer.kernel.native._row_output cimport CONSTANT, ROW, SAME, Node, Symb
 
 
 cdef enum:
-    # As in encoder_plan; the operation is the same in all formats.
+    # The numbers of encoder_plan; the operation is the same in all formats.
     _NOTHING = 0
     _DEEPEST = 64
     _MOST_NODES = 100000

@@ -162,7 +162,7 @@ cdef class RowSender:
                 # read.
                 sticky = None
                 appender = None
-                # From here on nothing but the write: see _append.pxd.
+                # From here on there must be nothing but the write: see _append.pxd.
                 target = partition
                 if partition == ANY_PARTITION:
                     sticky = slots.sticky

@@ -118,7 +118,7 @@ class ArrowSource:
         try:
             reader = pa.RecordBatchReader.from_stream(data)
         except pa.ArrowInvalid:
-            # Not a stream of record batches. If it is not one of arrays either, this raises.
+            # The data is no stream of record batches. If it is no stream of arrays either, this raises.
             chunked = pa.chunked_array(data)
             self._chunks = iter(chunked.chunks)
             return chunked.type

@@ -22,7 +22,7 @@ from kproducer.kernel.varint import encode_unsigned
 from kproducer.types import INT32_MAX, INT64_MAX
 
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
-#: From the year 1 to the end of the year 9999, in seconds since 1970.
+#: The times that can be written: from the year 1 to the end of the year 9999, in seconds since 1970.
 _FIRST_SECOND: Final = -62_135_596_800
 _LAST_SECOND: Final = 253_402_300_799
 #: About 10,000 years.

@@ -107,7 +107,7 @@ def raw_values(array: Any) -> list[Any]:
     if hasattr(kind, "storage_type"):
         return raw_values(array.storage)
     if pa.types.is_dictionary(kind):
-        # Rows of a struct that is null may have any index, so a missing one is no error.
+        # Where a struct is null, its field may have any index: one that is missing is not an error.
         values = dict(enumerate(raw_values(array.dictionary)))
         return [values.get(index) for index in array.indices.to_pylist()]
     if pa.types.is_string(kind):

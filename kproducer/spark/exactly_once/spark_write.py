@@ -147,7 +147,8 @@ def _version(options: WriteOptions, task: SparkTask, is_connect: bool, is_of_mic
         return 0
     if task.batch_id:
         return int(task.batch_id)
-    # With version 0 for every micro-batch, one that has the same rows as the previous one would be skipped.
+    # The version must differ between micro-batches: otherwise one with the same rows as the previous one
+    # would be skipped.
     if is_of_micro_batch:
         raise SparkOptionError(
             "in this thread, option 'writeId' needs the option 'writeVersion' as well: pass the id of the "
