@@ -490,9 +490,11 @@ class _AsyncCaller:
         self._ledger = application._ledger
         self._producer = producer
         self._number = number
+        self._beside: list[asyncio.Task[None]] = []
 
     async def settle(self) -> None:
         """Wait for the outcome of every record that has a future."""
+        await asyncio.gather(*self._beside)
         for sent in self._ledger.sent:
             if sent.place[0] == self._number and sent.future is not None:
                 with contextlib.suppress(KafkaError, ApplicationError, asyncio.CancelledError):
@@ -528,8 +530,13 @@ class _AsyncCaller:
                 producer.health()
             case planned.Transaction():
                 await self._transaction(step)
-            case planned.Cancelled(steps, seconds):
-                await self._cancelled(steps, seconds, ending)
+            case planned.Cancelled(steps, seconds, is_beside):
+                task = asyncio.get_running_loop().create_task(self._cancelled(steps, seconds, ending))
+                if is_beside:
+                    self._beside.append(task)
+                    await asyncio.sleep(0)
+                else:
+                    await task
 
     async def _cancelled(
         self, steps: tuple[planned.Step, ...], seconds: float, ending: TransactionEnding | None

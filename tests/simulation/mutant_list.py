@@ -13,6 +13,7 @@ from tests.simulation.special_plans import (
     crowded_plan,
     dense_plan,
     ending_plan,
+    gated_plan,
     leaders_plan,
     recreated_plan,
 )
@@ -25,6 +26,7 @@ _PROTOCOL = "transactions/transaction_protocol.py"
 _MANAGER = "transactions/transaction_manager.py"
 _ACCUMULATOR = "accumulator/record_accumulator.py"
 _BATCH = "accumulator/producer_batch.py"
+_WAITING = "aio/waiting_records.py"
 _QUEUE = "accumulator/partition_queue.py"
 _POOL = "accumulator/buffer_pool.py"
 _FUTURES = "accumulator/future_record_metadata.py"
@@ -328,6 +330,12 @@ MUTANTS: tuple[Mutant, ...] = (
             "pass",
         ),
         reaches=lambda plan: _uses_asyncio(plan) and _splits(plan),
+    ),
+    _bug(
+        "asyncio-gate-is-emptied",
+        "If the first of the asyncio records that wait for a topic is cancelled, the others wait for ever.",
+        (_WAITING, "gate.members.popleft()", "gate.members.clear()"),
+        plans=gated_plan,
     ),
     _bug(
         "send-many-by-batch",

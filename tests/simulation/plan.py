@@ -102,10 +102,18 @@ class Transaction:
 
 @attrs.frozen
 class Cancelled:
-    """Do something in a task, which is cancelled after some seconds. With asyncio only."""
+    """Do something in a task, which is cancelled after some seconds. With asyncio only.
+
+    Attributes:
+        steps: of the task.
+        seconds: until it is cancelled.
+        is_beside: the caller goes on meanwhile. Not if records are sent with "submit" or bulk calls: their
+            order among those of the caller would not be known.
+    """
 
     steps: tuple[Send | Flush | Purge | Sleep | Close | Transaction, ...]
     seconds: float
+    is_beside: bool = False
 
 
 Step: TypeAlias = Send | Flush | Purge | Sleep | Close | Ask | Transaction | Cancelled

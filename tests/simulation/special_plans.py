@@ -13,6 +13,7 @@ from tests.simulation.plan import (
     RECORDS,
     AtTime,
     Caller,
+    Cancelled,
     Fault,
     Flush,
     OnRequest,
@@ -260,6 +261,41 @@ def crowded_plan(seed: int) -> Plan:
     )
 
 
+def gated_plan(seed: int) -> Plan:
+    """With asyncio, records wait for metadata, and some of them are cancelled meanwhile."""
+    rng = random.Random(f"gated plan {seed}")
+    partitions = rng.choice([1, 2])
+    settings: dict[str, Any] = {
+        "batch_size": rng.choice([0, 300]),
+        "request_timeout_ms": rng.choice([100, 300]),
+        "delivery_timeout_ms": 20_000,
+        "max_block_ms": 10_000,
+    }
+    steps: list[Step] = []
+    for _ in range(rng.choice([3, 6])):
+        topic = rng.choice(["t", "t", "u"])
+        send = Send(topic, rng.choice([None, 0, partitions - 1]), rng.choice([1, 1, 5]))
+        if rng.random() < 0.6:
+            seconds = rng.choice([0.0, 0.0001, 0.001, 0.1])
+            steps.append(Cancelled((attrs.evolve(send, waits=True),), seconds, is_beside=True))
+        else:
+            steps.append(send)
+        if rng.random() < 0.3:
+            steps.append(Sleep(rng.choice([0.001, 0.1])))
+    faults: list[Fault] = []
+    for _ in range(rng.choice([1, 2])):
+        kind = rng.choice(["late", "late", "stall_before", "close_before"])
+        faults.append(OnRequest(kind, rng.choice([0, 0, 1]), METADATA, seconds=rng.choice([0.01, 0.05])))
+    return Plan(
+        seed,
+        (Caller(tuple(steps), uses_asyncio=True),),
+        tuple(faults),
+        settings,
+        {"t": partitions, "u": partitions},
+        latency_ms=rng.choice([(0.05, 0.5), (0.05, 5.0)]),
+    )
+
+
 def _lengthened(make: Callable[[int], Plan]) -> Callable[[int], Plan]:
     """Plans with the least number of records: what is missing is sent at the end, when all faults are over.
 
@@ -286,4 +322,5 @@ KINDS: dict[int, Callable[[int], Plan]] = {
     3: _lengthened(dense_plan),
     5: _lengthened(crowded_plan),
     6: _lengthened(recreated_plan),
+    7: _lengthened(gated_plan),
 }
