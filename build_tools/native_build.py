@@ -58,7 +58,7 @@ _PYTHON_MODULES = {
         "protocol": "framing registry responses send_builder",
         "records": "batch_sizing compression record_batch_builder",
         "sender": "metrics produce_requests produce_responses sender",
-        "sending": "record_sender",
+        "sending": "admission needs",
         "transactions": "partition_sequences sequence_tracker transaction_manager",
     }.items()
     for name in names.split()

@@ -2,14 +2,14 @@
 
 Each method is short and names the part that does the work:
 
-* ``send``: ``sending.record_sender`` (one record), after the compiled kernel's ``FastSend``;
+* ``send``: ``sending.admission`` (one record), after the compiled kernel's ``FastSend``;
 * ``send_many``, ``send_arrow``: ``bulk`` (many records);
 * transactions: ``engine.transaction_calls``;
 * start, close, forks: ``engine.engine_lifecycle``.
 
-Simple records are written into the open batch by the compiled kernel; all others go through
-``RecordAccumulator.append``. From the open batch on, the I/O thread handles them. This file has more than 400
-lines because it documents the whole public interface in one place.
+Simple records are written into the open batch by the compiled kernel; all others go through ``Admission``.
+From the open batch on, the I/O thread handles them. This file has more than 400 lines because it documents
+the whole public interface in one place.
 Source: Kafka class ``KafkaProducer``; KIP-42 (interceptors), KIP-679 (defaults).
 """
 
@@ -39,9 +39,10 @@ from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
 from kproducer.runtime.fork_safe_import import import_module
 from kproducer.runtime.source_finder import IS_INTERPRETED
+from kproducer.sending.admission import Admission, PendingSend
+from kproducer.sending.blocking import finish
 from kproducer.sending.interceptors import ProducerInterceptors
-from kproducer.sending.record_sender import RecordSender
-from kproducer.sending.topic_wait import await_topic
+from kproducer.sending.record_rules import RecordRules
 from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from kproducer.bulk.column_format import ColumnFormat
     from kproducer.bulk.send_arrow import ArrowSink
     from kproducer.config.producer_settings import ProducerSettings
+    from kproducer.engine.producer_engine import ProducerEngine
     from kproducer.engine.producer_health import ProducerHealth
     from kproducer.metrics.metric_sample import MetricSample
     from kproducer.transactions.transaction_arguments import (
@@ -125,11 +127,11 @@ class KafkaProducer:
         self._clock = clock
         wall_ms = WALL_MS if type(clock) is SystemClock and WALL_MS is not None else clock.wall_ms
         self._fast_send = FastSend(FutureRecordMetadata, wall_ms)
-        self._lifecycle = EngineLifecycle(config, clock, self._fast_send, user_objects)
+        self._rules = RecordRules(config, interceptors, self._fast_send)
+        self._lifecycle = EngineLifecycle(config, clock, self._rules, self._fast_send, user_objects)
         self._transactions = TransactionCalls(self._lifecycle)
-        self._record_sender = RecordSender(self._lifecycle, interceptors, self._fast_send)
         self._lifecycle.start()
-        if IMPLEMENTATION == "pure" or (isinstance(RecordSender.send, FunctionType) and not IS_INTERPRETED):
+        if IMPLEMENTATION == "pure" or (isinstance(Admission.admit, FunctionType) and not IS_INTERPRETED):
             # Imported here, because with the native core no producer needs it.
             from kproducer.installation import warn_without_native_core
 
@@ -188,7 +190,14 @@ class KafkaProducer:
         All of them have ``outcome=NOT_SENT``. Do not call ``send`` in signal handlers and finalizers: if one
         interrupts a ``send`` on its own thread, it may get an IllegalStateError. Set a flag there instead.
         """
-        return self._record_sender.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        lifecycle = self._lifecycle
+        engine = lifecycle.engine
+        if engine is None or lifecycle.is_closed:
+            engine = self._running_engine()
+        sent = engine.admission.admit(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        if sent.__class__ is PendingSend:  # isinstance() would be a call for each record
+            return finish(sent)
+        return sent  # type: ignore[return-value]
 
     @keyword_hints
     def send_many(
@@ -278,11 +287,14 @@ class KafkaProducer:
         return self._bulk_sender().arrow_sink(topic, columns)
 
     def _bulk_sender(self) -> BulkSender:
+        return BulkSender(self._running_engine(), self._lifecycle, self._fast_send, self.send)
+
+    def _running_engine(self) -> ProducerEngine:
+        """The engine for a call that sends."""
         try:
-            engine = self._lifecycle.running_engine()
+            return self._lifecycle.running_engine()
         except ProducerClosedError as error:
             raise error.with_outcome(Outcome.NOT_SENT) from None
-        return BulkSender(engine, self._record_sender, self._fast_send, self.send)
 
     @keyword_hints
     def flush(self, timeout: float | None = None) -> FlushResult:
@@ -333,7 +345,7 @@ class KafkaProducer:
         Raises:
             MetadataTimeoutError, BrokerError, InvalidArgumentError, ProducerClosedError: as ``send`` does.
         """
-        snapshot = await_topic(self._lifecycle.running_engine(), topic, None)
+        snapshot = self._lifecycle.running_engine().topics.await_topic(topic, None)
         node = snapshot.nodes.get
         return [
             PartitionInfo(topic, it.partition, node(it.leader_id), it.replicas, it.isr, it.offline)

@@ -123,7 +123,7 @@ class InstrumentedProducer:
         )
         self._headers = _Injector(propagator or propagate.get_global_textmap())
         self._with_keys = with_keys
-        #: As in ``RecordSender``.
+        #: As in ``RecordRules``.
         self._accepted_code: Any = None
         config = producer.config
         self._attributes: dict[str, Any] = {

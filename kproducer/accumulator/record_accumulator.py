@@ -5,8 +5,8 @@ Caller threads append; the I/O thread puts back what has to be sent again, and r
 open; how a record gets into the open batch, or into a new one, is here. Knows nothing of requests and
 connections. Source: Kafka class ``RecordAccumulator``; KIP-91 (delivery timeout), KIP-580 (backoff).
 
-Locks: a queue's lock, then (within it) that of PartitionQueues or of the BufferPool. No lock is held while a
-thread waits for memory, and only that of the batch while a thread compresses one. More than 400 lines because
+Locks: a queue's lock, then (within it) that of PartitionQueues or of the BufferPool. No thread waits for
+memory here, and one that compresses a batch holds only the lock of that batch. More than 400 lines because
 append, abort and the release of memory share this order.
 """
 
@@ -18,10 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES
-from kproducer.accumulator.future_record_metadata import (
-    DeliveryCallback,
-    FutureRecordMetadata,
-)
+from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.accumulator.owned_lock import OwnedLock
 from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues, Record, TopicQueues
 from kproducer.accumulator.pending_records import PendingRecords
@@ -30,7 +27,6 @@ from kproducer.accumulator.ready_batches import ReadyBatches
 from kproducer.client.metadata_snapshot import MetadataSnapshot
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import IllegalStateError, KafkaError, ProducerClosedError
-from kproducer.errors.internal_errors import MemoryNeededError
 from kproducer.kernel import StickyPartition, record_size_upper_bound
 from kproducer.kernel.layout import MAX_RECORD_OVERHEAD, RECORD_BATCH_OVERHEAD
 from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES, TopicCompressionRatio, expected_plain_bytes
@@ -38,7 +34,7 @@ from kproducer.records.compression import PLAIN, Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.types import UNKNOWN_PARTITION, FlushResult, Headers, TopicPartition
+from kproducer.types import UNKNOWN_PARTITION, FlushResult, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer.transactions.transaction_manager import TransactionManager
@@ -52,50 +48,39 @@ _log = GuardedLogger(__name__)
 MAX_COMPRESSION_BACKLOG: Final = 3
 
 
-class _Append:
-    """One record on its way into a batch: what the rounds of ``_append_or_begin_batch`` share.
+class Append:
+    """One record on its way into a batch: what the rounds of ``RecordAccumulator.append`` share.
 
     Attributes:
-        spare: a buffer that was taken for a new batch; empty again once it is the batch's.
-        read_ms: the time, if it was read already; else 0.
+        topic, partition: where to; with ``UNKNOWN_PARTITION`` the sticky partitioner chooses.
+        record: as batches take it.
+        snapshot: the topic is in it if the partition is not given.
+        transaction: the one to which the record belongs; ``None``: the producer has none.
+        may_compress: the caller may be blocked by the compression of a full batch.
+        future: the record's, once a batch has taken it; setting it is what accepts the record.
         first_bytes: size of the buffer for the new batch.
+        buffer: was taken for the new batch; ``None`` again once it is the batch's.
+        wakes_sender: a batch was begun or became full.
+        closed_ms: when a full batch was closed, if that was in this call; else 0.
         has_switched: the sticky partition was switched on behalf of this record.
         to_compress: a batch that this thread has to compress before the next round.
-        future: the record's, once a batch has taken it.
-        wakes_sender: a batch was begun or became full.
-        may_wait: the caller may be blocked, by a wait for memory or by the compression of a full batch.
-        transaction: the one to which the record belongs; ``None``: the producer has none.
     """
 
-    __slots__ = (
-        "first_bytes", "future", "has_switched", "may_wait", "now_ms", "partition", "read_ms", "record",
-        "snapshot", "spare", "to_compress", "topic_queues", "transaction", "wakes_sender",
-    )  # fmt: skip
+    transaction: OpenTransaction | None = None
+    may_compress: bool = True
+    future: FutureRecordMetadata | None = None
+    first_bytes: int = 0
+    buffer: bytearray | None = None
+    wakes_sender: bool = False
+    closed_ms: int = 0
+    has_switched: bool = False
+    to_compress: ProducerBatch | None = None
 
-    def __init__(
-        self,
-        topic_queues: TopicQueues,
-        partition: int,
-        record: Record,
-        now_ms: int | None,
-        snapshot: MetadataSnapshot,
-        may_wait: bool,
-        transaction: OpenTransaction | None,
-    ) -> None:
-        self.topic_queues = topic_queues
+    def __init__(self, topic: str, partition: int, record: Record, snapshot: MetadataSnapshot) -> None:
+        self.topic = topic
         self.partition = partition
         self.record = record
-        self.may_wait = may_wait
-        self.transaction = transaction
-        self.now_ms = now_ms
         self.snapshot = snapshot
-        self.spare: list[bytearray] = []
-        self.read_ms = 0
-        self.first_bytes = 0
-        self.has_switched = False
-        self.to_compress: ProducerBatch | None = None
-        self.future: FutureRecordMetadata | None = None
-        self.wakes_sender = False
 
 
 class RecordAccumulator:
@@ -104,13 +89,14 @@ class RecordAccumulator:
     Args:
         config: sizes, timeouts, partitioning.
         buffer_pool: memory for the batches.
-        clock: for the time after a wait for memory, and of a batch's last record.
+        clock: for the time when a batch begins, and of its last record.
         random: for backoff jitter and the sticky partitioner; tests pass a seeded one.
         transaction_manager: numbers the batches, and decides which of them may be drained; ``None``: all,
             unnumbered.
 
     Attributes:
         queues: the queues, by topic and partition.
+        pool: as given.
         ready_batches: what can be sent; drains it.
         next_look_ms: latest time of the next readiness check. Written by the I/O thread; read by appending
             threads to decide whether to wake it. ``NEVER_MS`` during a check.
@@ -127,7 +113,7 @@ class RecordAccumulator:
     ) -> None:
         # Fixed after construction.
         self._transaction_manager = transaction_manager
-        self._pool = buffer_pool
+        self.pool = buffer_pool
         self._clock = clock
         self._batch_size = config.batch_size
         self._linger_ms = config.linger_ms
@@ -157,131 +143,102 @@ class RecordAccumulator:
 
     # -- appending -------------------------------------------------------------------------------------
 
-    def append(
-        self,
-        topic: str,
-        partition: int,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers | None,
-        on_delivery: DeliveryCallback | None,
-        max_block_ms: float,
-        now_ms: int | None,
-        snapshot: MetadataSnapshot,
-        may_wait: bool = True,
-    ) -> tuple[FutureRecordMetadata, bool]:
-        """Take in one record. Blocks only for memory, up to ``max_block_ms``.
+    def try_append(self, topic: str, partition: int, record: Record) -> FutureRecordMetadata | None:
+        """Take in one record if its partition has an open batch with room.
+
+        The twin in Python of what the kernel's ``FastSend`` does without the lock.
 
         Args:
-            topic, partition: where to; with ``UNKNOWN_PARTITION`` the sticky partitioner chooses.
-            timestamp_ms: of the record, since the epoch.
-            key, value, headers: bytes as they go out.
-            on_delivery: called on the I/O thread when the record is delivered or has failed.
-            now_ms: monotonic; ``None`` has the clock read where the time is needed, which is once per batch.
-            snapshot: the topic must be in it if the partition is not given.
-            may_wait: ``False``: neither wait for memory nor compress; ``resume`` continues.
+            topic, partition, record: see ``Append``.
 
         Returns:
-            The record's future, and whether the I/O thread should be woken: a batch was made or became full.
+            The record's future; ``None``: nothing has changed, use ``append``.
 
         Raises:
-            ProducerClosedError: closed before or meanwhile.
-            BufferExhaustedError: no memory in time.
-            MemoryNeededError: no memory, and ``may_wait`` is false.
-            IllegalStateError: the transaction ended meanwhile, or a signal handler or finalizer that has
-                interrupted us calls this (see OwnedLock).
+            IllegalStateError: a signal handler or finalizer that has interrupted us calls this (see
+                OwnedLock).
         """
         topic_queues = self._topics.get(topic)
         if topic_queues is None:
-            topic_queues = self.queues.topic(topic, snapshot.partition_count(topic) or 0)
-        # Few calls: with the pure kernel every record comes here.
-        number = partition
+            return None
         sticky = None
         if partition < 0:
             sticky = topic_queues.slots.sticky
             # Between the two limits a switch waits for the end of the batch, which has no room then.
-            if sticky is not None and sticky.produced_bytes < sticky.force_switch_at_bytes:
-                number = sticky.partition
+            if sticky is None or sticky.produced_bytes >= sticky.force_switch_at_bytes:
+                return None
+            partition = sticky.partition
         queues = topic_queues.queues
-        queue = queues[number] if 0 <= number < len(queues) else None
+        queue = queues[partition] if partition < len(queues) else None
         # Without the lock, to spare it: if the slot is empty, no batch is open, or it makes room.
-        if queue is not None and queue.slot.appender is not None:
-            future = None
-            queue.lock.take()
-            try:
-                # That of the open batch, unless there is none, or it has to make room first.
-                appender = queue.slot.appender
-                if appender is not None:
-                    future = appender.append(timestamp_ms, key, value, headers, on_delivery)
-            finally:
-                queue.lock.release()
-            if future is not None:
-                if sticky is not None:
-                    # Without the lock: an addition may be lost, and the switch comes a record later.
-                    size = (len(key) if key else 0) + (len(value) if value else 0)
-                    sticky.produced_bytes += RECORD_OVERHEAD_BYTES + size
-                return future, False
-        record = (timestamp_ms, key, value, headers, on_delivery)
-        manager = self._transaction_manager
-        transaction = None if manager is None else manager.lifecycle.transaction
-        append = _Append(topic_queues, partition, record, now_ms, snapshot, may_wait, transaction)
-        return self._append_or_begin_batch(append, max_block_ms)
+        if queue is None or queue.slot.appender is None:
+            return None
+        timestamp_ms, key, value, headers, on_delivery = record
+        future: FutureRecordMetadata | None = None
+        queue.lock.take()
+        try:
+            # Read again under the lock: the batch may have been closed meanwhile.
+            appender = queue.slot.appender
+            if appender is not None:
+                future = appender.append(timestamp_ms, key, value, headers, on_delivery)
+        finally:
+            queue.lock.release()
+        if future is not None and sticky is not None:
+            # As _count_record, without the call.
+            size = (len(key) if key else 0) + (len(value) if value else 0)
+            sticky.produced_bytes += RECORD_OVERHEAD_BYTES + size
+        return future
 
-    def resume(self, needed: MemoryNeededError, buffer: bytearray) -> tuple[FutureRecordMetadata, bool]:
-        """Continue an append that needed memory. ``buffer``: from the pool; it goes back if it is not used.
+    def append(self, append: Append) -> bool:
+        """Append a record to the open batch, or begin a batch with it. Does not wait.
 
-        Returns and raises the same as ``append``, except MemoryNeededError.
+        Each round chooses the queue again, because other threads may have used it meanwhile.
+
+        Returns:
+            Whether the record is accepted: then ``append.future`` is set. If not, a new batch needs memory:
+            repeat the call with ``append.buffer``, of ``append.first_bytes`` from the pool.
+
+        Raises:
+            ProducerClosedError: closed before or meanwhile.
+            IllegalStateError: the transaction ended meanwhile, or a signal handler or finalizer that has
+                interrupted us calls this (see OwnedLock).
         """
-        append: _Append = needed.append
-        append.spare += (buffer,)
-        append.now_ms = self._clock.monotonic_ms()
-        append.read_ms = 0
-        return self._append_or_begin_batch(append, 0)
-
-    def _append_or_begin_batch(
-        self, append: _Append, max_block_ms: float
-    ) -> tuple[FutureRecordMetadata, bool]:
-        """Append a record for which the open batch has no room, or for which there is no open batch.
-
-        Each round chooses the queue again, because other threads may have used it meanwhile. No lock is held
-        while this waits for memory.
-        """
-        topic_queues, partition, snapshot = append.topic_queues, append.partition, append.snapshot
-        partitioner = topic_queues.partitioner
-        spare = append.spare
+        topic_queues = self._topics.get(append.topic)
+        if topic_queues is None:
+            topic_queues = self.queues.topic(append.topic, append.snapshot.partition_count(append.topic) or 0)
         sticky: StickyPartition | None = None
+        append.closed_ms = 0
         try:
             while append.future is None:
                 to_compress, append.to_compress = append.to_compress, None
                 if to_compress is not None:
                     # Before the next batch begins, which would linger meanwhile.
                     self._compress(to_compress)
-                    append.read_ms = 0
-                if partition == UNKNOWN_PARTITION:
-                    sticky = topic_queues.slots.sticky or partitioner.peek(snapshot)
-                number = partition if sticky is None else sticky.partition
-                queues = topic_queues.queues
-                queue = queues[number] if number < len(queues) else None
-                if queue is None:
-                    queue = self.queues.queue(topic_queues, number)
+                    append.closed_ms = 0
+                number = append.partition
+                if number == UNKNOWN_PARTITION:
+                    sticky = topic_queues.slots.sticky or topic_queues.partitioner.peek(append.snapshot)
+                    number = sticky.partition
+                queue = self.queues.queue(topic_queues, number)
                 with queue.lock:
-                    lacks_memory = not self._append_locked(append, queue, sticky)
-                if lacks_memory:
-                    if not append.may_wait:
-                        raise MemoryNeededError(append.first_bytes, append)
-                    spare += (self._pool.allocate(append.first_bytes, max_block_ms),)
-                    append.read_ms = 0
+                    if not self._append_locked(append, topic_queues, queue, sticky):
+                        return False
         finally:
-            if spare:
-                # Another thread has begun a batch meanwhile, or this append failed.
-                self._pool.deallocate(spare[0])
+            # Another thread has begun a batch meanwhile, or this append failed.
+            self.give_up(append)
         if sticky is not None:
-            _, key, value, _, _ = append.record
-            sticky.produced_bytes += RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
-        return append.future, append.wakes_sender
+            _count_record(sticky, append.record)
+        return True
 
-    def _append_locked(self, append: _Append, queue: PartitionQueue, sticky: StickyPartition | None) -> bool:
+    def give_up(self, append: Append) -> None:
+        """Return memory that was taken for a batch and is not used. Idempotent."""
+        buffer, append.buffer = append.buffer, None
+        if buffer is not None:
+            self.pool.deallocate(buffer)
+
+    def _append_locked(
+        self, append: Append, topic_queues: TopicQueues, queue: PartitionQueue, sticky: StickyPartition | None
+    ) -> bool:
         """Append to the queue's open batch, or begin one if there is memory.
 
         Returns:
@@ -293,7 +250,7 @@ class RecordAccumulator:
         if append.transaction is not None and self._transaction_manager is not None:
             # The record may have waited for memory.
             self._transaction_manager.lifecycle.check_send(append.transaction)
-        partitioner, snapshot = append.topic_queues.partitioner, append.snapshot
+        partitioner, snapshot = topic_queues.partitioner, append.snapshot
         batch = queue.open_batch
         if (
             sticky is not None
@@ -316,10 +273,14 @@ class RecordAccumulator:
             if future is not None:
                 append.future = future
                 return True
-            append.read_ms = self._clock.monotonic_ms()
-            queue.close_full_batch_locked(append.read_ms)
+            append.closed_ms = self._clock.monotonic_ms()
+            queue.close_full_batch_locked(append.closed_ms)
             append.wakes_sender = True
-            if append.may_wait and self._compression.type is not PLAIN and self._must_compress_locked(batch):
+            if (
+                append.may_compress
+                and self._compression.type is not PLAIN
+                and self._must_compress_locked(batch)
+            ):
                 append.to_compress = batch
             if sticky is not None:
                 # To another partition now, since no small batch is left here.
@@ -328,16 +289,14 @@ class RecordAccumulator:
                 return True
             if append.to_compress is not None:
                 return True
-        spare = append.spare
-        if not spare:
+        if append.buffer is None:
             # Nearly always there is enough memory, and the lock need not be released.
-            append.first_bytes = self._first_bytes(queue, append.topic_queues.ratio, append.record)
-            buffer = self._pool.try_allocate(append.first_bytes)
-            if buffer is None:
+            append.first_bytes = self._first_bytes(queue, topic_queues.ratio, append.record)
+            append.buffer = self.pool.try_allocate(append.first_bytes)
+            if append.buffer is None:
                 return False
-            spare += (buffer,)
-        created_ms = append.read_ms or max(append.now_ms or 0, self._clock.monotonic_ms())
-        append.future = self._begin_batch_locked(queue, append, created_ms)
+        created_ms = append.closed_ms or self._clock.monotonic_ms()
+        append.future = self._begin_batch_locked(queue, append, topic_queues.ratio, created_ms)
         # Only now: a batch that cannot be begun is removed with all its records. A single record may fill a
         # batch.
         is_full = queue.fill_slot_locked()
@@ -347,25 +306,24 @@ class RecordAccumulator:
         return True
 
     def _begin_batch_locked(
-        self, queue: PartitionQueue, append: _Append, now_ms: int
+        self, queue: PartitionQueue, append: Append, ratio: TopicCompressionRatio | None, now_ms: int
     ) -> FutureRecordMetadata:
         """Make a batch in the buffer around the record. The buffer is the batch's from then on.
 
         If anything is raised, nothing has changed.
         """
-        spare = append.spare
+        buffer = append.buffer
+        assert buffer is not None
         batch: ProducerBatch | None = None
         try:
-            builder = RecordBatchBuilder(
-                spare[0], self._compression, append.topic_queues.ratio, self._batch_size, self._pool
-            )
+            builder = RecordBatchBuilder(buffer, self._compression, ratio, self._batch_size, self.pool)
             batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
             future = batch.try_append(*append.record)
             if future is None:
-                raise IllegalStateError(f"the first record does not fit into {len(spare[0])} bytes")
+                raise IllegalStateError(f"the first record does not fit into {len(buffer)} bytes")
             self._incomplete[batch] = batch
             queue.add_batch_locked(batch)
-            del spare[0]
+            append.buffer = None
         except BaseException:
             # Also Ctrl-C, or what else a signal handler raises. A batch that is incomplete and in no queue
             # would never complete, so flush() and close() would wait for it forever.
@@ -411,7 +369,7 @@ class RecordAccumulator:
         is much in them, and all would have to be sent nearly empty.
         """
         _, key, value, headers, _ = record
-        pool = self._pool
+        pool = self.pool
         most_bytes = float(FIRST_BUFFER_BYTES)
         if queue.fills_batches and pool.sizes[0] > FIRST_BUFFER_BYTES:
             most_bytes = 2 * expected_plain_bytes(self._batch_size, ratio) - 1
@@ -428,7 +386,7 @@ class RecordAccumulator:
 
     def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
         """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""
-        self._pool.on_wait = wakeup
+        self.pool.on_wait = wakeup
 
     # -- sending ---------------------------------------------------------------------------------------
 
@@ -517,7 +475,7 @@ class RecordAccumulator:
         buffer = None if builder is None or batch.is_split else builder.writer.buffer
         batch.forget_memory()
         if buffer is not None:
-            self._pool.deallocate(buffer)
+            self.pool.deallocate(buffer)
 
     def request_done(self, batch: ProducerBatch) -> None:
         """The batch's request has completed: answered, written in full (acks=0), or disconnected.
@@ -653,7 +611,13 @@ class RecordAccumulator:
     def close(self) -> None:
         """Refuse further records; threads that wait for memory are released. What was accepted stays."""
         self.queues.close()
-        self._pool.close()
+        self.pool.close()
+
+
+def _count_record(sticky: StickyPartition, record: Record) -> None:
+    """Count an appended record. Without a lock: an addition may be lost, so the switch comes later."""
+    _, key, value, _, _ = record
+    sticky.produced_bytes += RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
 
 
 def _compression_of(config: ProducerConfig) -> Compression:

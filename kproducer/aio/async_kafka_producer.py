@@ -1,9 +1,9 @@
 """AsyncKafkaProducer: ``KafkaProducer`` for asyncio, which suspends tasks where that one blocks threads.
 
 It has a ``KafkaProducer``, so engine, settings, errors and batches are the same. Records take the same path:
-the compiled kernel first, then ``RecordSender``. Where the latter would have to wait, it raises
-``WouldWaitError`` here, and ``waiting_records`` keeps the record. Calls that take long by themselves
-(transactions, bulk calls, ``aclose``) run on a thread of their own.
+the compiled kernel first, then a ``PendingSend``. Where a thread would wait for what that needs,
+``waiting_records`` keeps the record. Calls that take long by themselves (transactions, bulk calls,
+``aclose``) run on a thread of their own.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class AsyncKafkaProducer:
         self._producer = producer
         self._lifecycle = producer._lifecycle
         self._transactions = producer._transactions
-        self._record_sender = sender = producer._record_sender
+        self._rules = rules = producer._rules
         #: Whether the compiled kernel may try each record as it is given.
-        self._tries_fast = sender.has_fast_path and not (sender.serializes_key or sender.serializes_value)
+        self._tries_fast = rules.has_fast_path and not (rules.serializes_key or rules.serializes_value)
         self._try_send = producer._fast_send.try_send
         name = f"kproducer-call-{self.config.client_id}"
         self._calls = BackgroundCalls(name)
@@ -206,9 +206,7 @@ class AsyncKafkaProducer:
         waiting = self._by_loop.get(loop)
         if waiting is None:
             self._drop_closed_loops()
-            waiting = WaitingRecords(
-                self._lifecycle, self._record_sender, waiters_of(loop), self._calls, self._busy
-            )
+            waiting = WaitingRecords(self._lifecycle, self._rules, waiters_of(loop), self._calls, self._busy)
             self._by_loop[loop] = waiting
         self._latest = waiting
         return waiting

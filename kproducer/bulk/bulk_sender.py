@@ -12,15 +12,15 @@ from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.bulk.send_many import SendManyCall
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
 from kproducer.kernel import FastSend, TopicSlots
-from kproducer.sending.topic_wait import await_topic
+from kproducer.sending import blocking
 
 if TYPE_CHECKING:
     from kproducer.bulk.arrow_columns import ArrowColumns
     from kproducer.bulk.send_arrow import ArrowSink
     from kproducer.bulk.send_many_input import SendManyInput
     from kproducer.bulk.send_many_result import SendManyResult
+    from kproducer.engine.engine_lifecycle import EngineLifecycle
     from kproducer.engine.producer_engine import ProducerEngine
-    from kproducer.sending.record_sender import RecordSender
     from kproducer.transactions.transaction_state import OpenTransaction
 
 #: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
@@ -32,25 +32,27 @@ class BulkSender:
 
     Args:
         engine: running.
-        records, fast_send: of the producer.
+        lifecycle, fast_send: of the producer.
         send: ``KafkaProducer.send``.
 
     Attributes:
-        engine, records, send: as given.
+        engine, send: as given.
+        rules: what the settings say about each record.
         may_change_topics: there are interceptors that may send records to other topics.
     """
 
     def __init__(
-        self, engine: ProducerEngine, records: RecordSender, fast_send: FastSend, send: SendFunction
+        self, engine: ProducerEngine, lifecycle: EngineLifecycle, fast_send: FastSend, send: SendFunction
     ) -> None:
         self.engine = engine
-        self.records = records
+        self.rules = engine.admission.rules
+        self._lifecycle = lifecycle
         self.send = send
         self._fast_send = fast_send
         self._transaction_lifecycle = engine.transaction_lifecycle
         #: The one to which the records of a call belong; ``None``: the producer has none, or those of a sink.
         self._transaction: OpenTransaction | None = None
-        self.may_change_topics = records.interceptors.has_send_hooks
+        self.may_change_topics = self.rules.interceptors.has_send_hooks
 
     # -- the calls -------------------------------------------------------------------------------------
 
@@ -80,9 +82,9 @@ class BulkSender:
 
     def _check_needs_no_objects(self, call: str) -> None:
         for setting, is_set in (
-            ("value_serializer", self.records.serializes_value),
-            ("key_serializer", self.records.serializes_key),
-            ("interceptors", self.records.interceptors),
+            ("value_serializer", self.rules.serializes_value),
+            ("key_serializer", self.rules.serializes_key),
+            ("interceptors", self.rules.interceptors),
         ):
             if is_set:
                 raise InvalidArgumentError(
@@ -124,6 +126,14 @@ class BulkSender:
         slots: TopicSlots | None = self._fast_send.slots_of(topic)
         return slots
 
+    def send_serialized(
+        self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> FutureRecordMetadata:
+        """``send`` for a row whose key and value have been through the serializers."""
+        # Not that of the beginning: an iterator may have forked the process.
+        admission = self._lifecycle.running_engine().admission.of_bytes
+        return blocking.send(admission, topic, value, key, headers, partition, timestamp_ms, None)
+
     def await_partition_count(self, topic: str, partition: int | None = None) -> int:
         """Wait until the topic, and the partition, are known; return the number of partitions.
 
@@ -131,7 +141,7 @@ class BulkSender:
             KafkaError: as ``send``.
         """
         try:
-            snapshot = await_topic(self.engine, topic, partition)
+            snapshot = self.engine.topics.await_topic(topic, partition)
         except KafkaError as error:
             if error.outcome is None:
                 error.outcome = Outcome.NOT_SENT
@@ -144,7 +154,7 @@ class BulkSender:
 
     def slots_of(self, topic: str) -> TopicSlots | None:
         """The topic's ``TopicSlots``, until the engine ends; ``None``: there is no fast path."""
-        return self.engine.accumulator.queues.topic(topic).slots if self.records.has_fast_path else None
+        return self.engine.accumulator.queues.topic(topic).slots if self.rules.has_fast_path else None
 
     def note_refusal(self, error: KafkaError) -> None:
         """A record was refused: a transaction must not be committed without it."""

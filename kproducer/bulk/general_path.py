@@ -42,7 +42,7 @@ class GeneralPath:
 
     Args:
         producer: sends.
-        send: ``producer.send`` or ``producer.records.send_serialized``.
+        send: ``producer.send`` or ``producer.send_serialized``.
         topics_vary: records of one call may go to several topics.
 
     Attributes:

@@ -103,8 +103,8 @@ class _ArrowCall:
         rows = ArrowRows(
             source,
             numbers,
-            producer.records.size_limit - _RECORD_OVERHEAD_BYTES,
-            producer.records.has_fast_path and not producer.records.ignores_keys,
+            producer.rules.size_limit - _RECORD_OVERHEAD_BYTES,
+            producer.rules.has_fast_path and not producer.rules.ignores_keys,
         )
         self._formats.compile(source)
         rows.encode_columns(*self._formats.encoders())
@@ -226,10 +226,10 @@ class _ArrowCall:
         reason = REFUSALS[code]
         if reason == "size":
             topic = f" for topic {self._topic!r}" if self._topic else ""
-            records = self._producer.records
+            rules = self._producer.rules
             return RecordTooLargeError(
                 f"a record{topic} takes up to {size + _RECORD_OVERHEAD_BYTES} bytes, more than "
-                f"{records.size_setting}={records.size_limit}"
+                f"{rules.size_setting}={rules.size_limit}"
             )
         if reason == "timestamp":
             return InvalidArgumentError(

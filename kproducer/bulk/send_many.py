@@ -37,13 +37,11 @@ class SendManyCall:
         self._row_sender: RowSender | None = None
         send = producer.send
         self._serializes = False
-        records = producer.records
-        if records.has_fast_path and type(topic) is str:
-            self._row_sender = RowSender(
-                self._locations.batch_results, records.ignores_keys, records.small_size
-            )
-            send = records.send_serialized
-            self._serializes = records.serializes_key or records.serializes_value
+        rules = producer.rules
+        if rules.has_fast_path and type(topic) is str:
+            self._row_sender = RowSender(self._locations.batch_results, rules.ignores_keys, rules.small_size)
+            send = producer.send_serialized
+            self._serializes = rules.serializes_key or rules.serializes_value
         self._general_path = GeneralPath(producer, send, topics_vary=producer.may_change_topics)
 
     def run(self) -> SendManyResult:
@@ -86,15 +84,15 @@ class SendManyCall:
     def _serialized(self, chunk: Chunk) -> Chunk:
         """Replace keys and values by bytes, in place, or a value by the error of a serializer."""
         topic, values, keys = self._topic, chunk.values, chunk.keys
-        records = self._producer.records
+        rules = self._producer.rules
         row = 0
         try:
             for row in range(len(values)):
                 try:
-                    if records.serializes_key and keys is not None and keys[row] is not None:
-                        keys[row] = records.key_bytes(topic, [], keys[row])
-                    if records.serializes_value and values[row] is not None:
-                        values[row] = records.value_bytes(topic, [], values[row])
+                    if rules.serializes_key and keys is not None and keys[row] is not None:
+                        keys[row] = rules.key_bytes(topic, [], keys[row])
+                    if rules.serializes_value and values[row] is not None:
+                        values[row] = rules.value_bytes(topic, [], values[row])
                 except KafkaError as error:
                     error.outcome = Outcome.NOT_SENT
                     # Its frames would keep the rows alive.

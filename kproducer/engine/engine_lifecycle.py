@@ -20,6 +20,7 @@ from kproducer.runtime import process_lifecycle
 from kproducer.runtime.arguments import checked_timeout_s
 from kproducer.runtime.clock import Clock
 from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.sending.record_rules import RecordRules
 
 if TYPE_CHECKING:
     from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
@@ -33,6 +34,7 @@ class EngineLifecycle:
     Args:
         config: with a client id.
         clock: time for all parts.
+        rules: what the settings say about each record.
         fast_send: opened while records may be appended without the general path.
         user_objects: the ``close`` methods of serializers and interceptors; each is called once.
 
@@ -48,11 +50,13 @@ class EngineLifecycle:
         self,
         config: ProducerConfig,
         clock: Clock,
+        rules: RecordRules,
         fast_send: FastSend,
         user_objects: list[Callable[[], Any]],
     ) -> None:
         self.config = config
         self.clock = clock
+        self._rules = rules
         self._fast_send = fast_send
         #: Each is taken out before it is called.
         self._user_objects = user_objects
@@ -93,7 +97,7 @@ class EngineLifecycle:
             return self.engine
 
     def _start_engine(self) -> ProducerEngine:
-        engine = ProducerEngine(self.config, self.clock)
+        engine = ProducerEngine(self.config, self.clock, self._rules)
         self.engine = self.last_engine = engine
         if engine.transaction_lifecycle is None:
             self._fast_send.open(engine.accumulator.queues.slots)

@@ -25,6 +25,9 @@ from kproducer.runtime.clock import Clock, ExponentialBackoff
 from kproducer.runtime.fork_safe_import import import_module
 from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.sender.sender import Purge, Sender
+from kproducer.sending.admission import Admission
+from kproducer.sending.needs import Topics
+from kproducer.sending.record_rules import RecordRules
 from kproducer.types import FlushResult
 
 if TYPE_CHECKING:
@@ -49,9 +52,12 @@ class ProducerEngine:
     Args:
         config: with a client id.
         clock: time for all parts.
+        rules: what the settings say about each record.
 
     Attributes:
         accumulator, metadata, sender, client, pool: the parts.
+        topics: what is known of topics, and the waits for the rest.
+        admission: accepts records.
         transaction_manager: idempotence and transactions; ``None`` without either.
         transaction_lifecycle: the state of transactions; ``None`` without a transactional id.
         config, clock: as given.
@@ -60,7 +66,7 @@ class ProducerEngine:
         thread: the I/O thread; a daemon, so that it cannot keep the interpreter from ending.
     """
 
-    def __init__(self, config: ProducerConfig, clock: Clock) -> None:
+    def __init__(self, config: ProducerConfig, clock: Clock, rules: RecordRules) -> None:
         self.config = config
         self.clock = clock
         self.call_times = CallTimes()
@@ -91,6 +97,16 @@ class ProducerEngine:
                 clock,
                 transaction_manager=self.transaction_manager,
             )
+            self.topics = Topics(
+                config,
+                self.metadata,
+                clock,
+                self.sender.wakeup,
+                self.call_times,
+                self.last_errors,
+                self.pool.may_wait,
+            )
+            self.admission = Admission(rules, self.topics, self.accumulator, self.transaction_lifecycle)
             if config.enable_metrics_push:
                 self.sender.telemetry = self._telemetry()
             self._ended = threading.Event()

@@ -102,7 +102,7 @@ def _round_robin() -> Partitioner:
     return _by_key(choose)
 
 
-#: Java's default, and the same with ``partitioner_ignore_keys``. ``RecordSender`` and the bulk calls know
+#: Java's default, and the same with ``partitioner_ignore_keys``. ``Admission`` and the bulk calls know
 #: these two, and apply them without a call per record.
 default_partitioner: Final = _by_key(_murmur2_random)
 uniform_sticky_partitioner: Final = _by_key(lambda key, topic: UNKNOWN_PARTITION)

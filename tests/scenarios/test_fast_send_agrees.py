@@ -1,7 +1,7 @@
 """The compiled fast path of ``send`` and the general path: the same record in the log, or the same error.
 
 Each example sends the same arguments to two topics: through ``KafkaProducer.send``, whose compiled part
-handles ordinary records and declines all others, and through ``RecordSender`` alone, which is the reference.
+handles ordinary records and declines all others, and through ``Admission`` alone, which is the reference.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kproducer import KafkaProducer
 from kproducer.kernel import IMPLEMENTATION
+from kproducer.sending import blocking
 from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.harness import PATIENCE_S
 from tests.support.waiting import learn_topics
@@ -87,6 +88,12 @@ odd_field = st.one_of(
 arguments = st.one_of(ordinary, st.builds(lambda row, odd: attrs.evolve(row, **odd), ordinary, odd_field))
 
 
+def admission_of(producer: KafkaProducer) -> Any:
+    engine = producer._lifecycle.engine
+    assert engine is not None
+    return engine.admission
+
+
 class Pair:
     """Two producers for one cluster. ``general`` has no fast path.
 
@@ -106,17 +113,17 @@ class Pair:
         self.fast, self.general = KafkaProducer(**options), KafkaProducer(**options)
         learn_topics(self.fast, FAST)
         learn_topics(self.general, GENERAL)
-        self.general._record_sender._fast_send = None
+        admission_of(self.general).fast_send = None
         self.handled_fast = 0
         self._general_sends = 0
-        records: Any = self.fast._record_sender
-        send_general = records.send
+        admission = admission_of(self.fast)
+        admit = admission.admit
 
-        def counted_send(*args: Any) -> Any:
+        def counted(*args: Any) -> Any:
             self._general_sends += 1
-            return send_general(*args)
+            return admit(*args)
 
-        records.send = counted_send
+        admission.admit = counted
 
     def open_batches(self) -> None:
         """Open a batch in each partition: only the general path does."""
@@ -130,8 +137,7 @@ class Pair:
         return future
 
     def send_general(self, sent: Arguments) -> Any:
-        records: Any = self.general._record_sender
-        return records.send(GENERAL, *sent.as_tuple(), None)
+        return blocking.send(admission_of(self.general), GENERAL, *sent.as_tuple(), None)
 
     def close(self) -> None:
         self.fast.close(PATIENCE_S)

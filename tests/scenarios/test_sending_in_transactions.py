@@ -30,6 +30,7 @@ from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.scenarios.transactions import committed, transactional
+from tests.support.units.appending import take_memory
 from tests.support.waiting import wait_until
 
 PRODUCE, METADATA, END = 0, 3, 26
@@ -38,13 +39,15 @@ LONG_MS = 15_000
 
 def count_general_sends(producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     general = []
-    original = producer._record_sender.send
+    engine = producer._lifecycle.engine
+    assert engine is not None
+    original = engine.admission.admit
 
-    def send(*record: Any) -> Any:
+    def admit(*record: Any) -> Any:
         general.append(record[1])
         return original(*record)
 
-    monkeypatch.setattr(producer._record_sender, "send", send)
+    monkeypatch.setattr(engine.admission, "admit", admit)
     return general
 
 
@@ -327,8 +330,8 @@ def test_a_record_that_waits_for_memory_is_not_part_of_the_next_transaction(
     producer = transactional(stage, one, buffer_memory=16_384, batch_size=16_384)
     producer.partitions_for("t")
     producer.begin_transaction()
-    pool = internals.accumulator(producer)._pool
-    taken = pool.allocate(16_384, 0)
+    pool = internals.accumulator(producer).pool
+    taken = take_memory(pool, 16_384, 0)
     with ThreadPoolExecutor() as threads:
         call = threads.submit(producer.send, "t", b"late", partition=0)
         wait_until(lambda: internals.memory_waiters(producer) == 1)

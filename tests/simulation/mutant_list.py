@@ -393,8 +393,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "A thread that waits for memory is not woken when it has got some.",
         (
             _POOL,
-            "            if head.wakeup is not None:\n                head.wakeup.set()\n            waiters.popleft()",
-            "            waiters.popleft()",
+            "            if not head.notify():\n",
+            "            if False:\n",
         ),
         reaches=_lacks_memory,
     ),

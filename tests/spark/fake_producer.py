@@ -50,7 +50,7 @@ class FakeProducer:
             note_refusal=lambda error: None,
             slots_of=lambda topic: None,
             check_send=lambda: None,
-            records=SimpleNamespace(
+            rules=SimpleNamespace(
                 size_limit=1 << 20,
                 size_setting="max_request_size",
                 has_fast_path=False,

@@ -30,6 +30,7 @@ from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary
 from kproducer.types import TopicPartition
 from tests.spark.fake_producer import FakeProducer, SentRecord
+from tests.support.units.appending import append_value
 
 OPTIONS = WriteOptions.parse({"kafka.bootstrap.servers": "h:1", "topic": "orders"})
 HEADERS = t.ArrayType(
@@ -306,9 +307,7 @@ def test_a_task_does_not_wait_for_an_io_thread_that_has_died(monkeypatch: pytest
         raise SystemExit
 
     try:
-        future, _ = engine.accumulator.append(
-            "t", 0, 0, None, b"v", None, None, 0, None, engine.metadata.snapshot
-        )
+        future, _ = append_value(engine.accumulator, "t", 0, b"v", engine.metadata.snapshot)
         monkeypatch.setattr(engine.sender, "_shut_down", lambda ending: None)
         monkeypatch.setattr(engine.sender, "run_once", die)
         engine.sender.wakeup()

@@ -35,6 +35,8 @@ from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.runtime.arguments import encode_headers
 from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer.sending.admission import PendingSend
+from kproducer.sending.blocking import finish
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -321,11 +323,8 @@ class Producer:
             )
             if future is not None:
                 return future
-        lifecycle: Any = self._running_engine().transaction_lifecycle
-        transaction = lifecycle.check_send(expected)
-        return self._producer._record_sender.send(
-            topic, value, key, headers, partition, timestamp_ms, None, False, True, transaction
-        )
+        arguments = (topic, value, key, headers, partition, timestamp_ms, None)
+        return finish(PendingSend(self._running_engine().admission, arguments, expected), is_told=False)
 
     def _refuse(self, error: own.KafkaError, *message: Any) -> None:
         """The engine has refused a message: the arguments of ``_produce_later``.

@@ -4,8 +4,9 @@
 
 Plans a block of rows at a time: reads them, hashes keys, and sorts the rows by target, which is a partition of a topic
 or its sticky partition. Then writes each target's rows into its open batch in one run. Hands out the rows that it
-cannot write; the caller sends them one by one. The pure twin in ``pure/arrow.py`` writes none; it describes the
-interface.
+cannot write; the caller sends them one by one. Mirrors ``Admission.admit`` of ``sending/admission.py`` (size,
+timestamp, partition) and ``RecordAccumulator.try_append`` (sticky bytes). The pure twin in ``pure/arrow.py`` writes
+none; it describes the interface.
 
 docs/decisions/0028-sorted-arrow-rows.md says why rows are sorted, and when a run is written without the GIL.
 """

@@ -3,7 +3,7 @@
 """FastSend: one record into its partition's open batch, without a lock, and without a Python object but its future.
 
 It handles records with a known topic, arguments of the usual types, and an open batch with room. It declines all
-others (``None``), and then nothing has changed: the general path in ``sending/record_sender.py`` handles them.
+others (``None``), and then nothing has changed: ``Admission.admit`` in ``sending/admission.py`` handles them.
 ``_append.pxd`` explains why no lock is needed.
 """
 
@@ -139,6 +139,7 @@ cdef class FastSend:
     cpdef RecordFuture try_send(self, object topic, object value, object key, object headers, object partition,
                                 object timestamp_ms, object on_delivery):
         """The record's future; ``None``: declined, nothing has changed."""
+        # Mirrors Admission.admit, and RecordAccumulator.try_append for the sticky partition.
         cdef TopicSlots slots
         cdef RecordFuture future
         cdef StickyPartition sticky = None

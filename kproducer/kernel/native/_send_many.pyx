@@ -3,7 +3,8 @@
 """RowSender: writes the rows of ``send_many`` into open batches, without a Python object per row.
 
 Does for each row what the compiled ``send`` does for one record; a row that is unusual in any way ends the run and is
-left to the caller. The rule in ``_append.pxd`` holds here too. The pure twin leaves every row to the caller.
+left to the caller. Mirrors ``Admission.admit`` of ``sending/admission.py``, as ``FastSend`` does. The rule in
+``_append.pxd`` holds here too. The pure twin leaves every row to the caller.
 """
 
 from __future__ import annotations

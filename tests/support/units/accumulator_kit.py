@@ -18,6 +18,7 @@ from kproducer.client.metadata_snapshot import (
 from kproducer.config.producer_config import ProducerConfig
 from kproducer.types import Node, TopicPartition
 from tests.support.manual_clock import ManualClock
+from tests.support.units.appending import append_record
 
 TOPIC = "topic"
 START_MS = 1_000_000
@@ -75,9 +76,8 @@ class Kit:
         self.count += 1
         if value is None:
             value = b"%08d" % self.count
-        return self.accumulator.append(
-            TOPIC, partition, 1, key, value, None, on_delivery, max_block_ms, self.now_ms, self.snapshot
-        )
+        record = (1, key, value, None, on_delivery)
+        return append_record(self.accumulator, TOPIC, partition, record, self.snapshot, max_block_ms)
 
     def fill(self, partition: int = 0, batches: int = 1) -> list[FutureRecordMetadata]:
         """Append until ``batches`` batches are full, that is, until one more is open."""

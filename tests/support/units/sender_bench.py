@@ -25,6 +25,7 @@ from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.transactions.transaction_state import TransactionState
 from tests.support.manual_clock import ManualClock
+from tests.support.units.appending import append_value
 from tests.support.units.scripted_client import ScriptedClient, SentRequest
 
 
@@ -82,17 +83,13 @@ class Bench:
         self.metadata.update(wanted._replace(is_partial=False), response, self.clock.now_ms)
 
     def send(self, partition: int = 0, value: bytes = b"v") -> FutureRecordMetadata:
-        future, _ = self.accumulator.append(
+        future, _ = append_value(
+            self.accumulator,
             "t",
             partition,
-            1000,
-            None,
             value,
-            None,
-            lambda metadata, error: self.deliveries.append((metadata, error)),
-            0,
-            self.clock.now_ms,
             self.metadata.snapshot,
+            on_delivery=lambda metadata, error: self.deliveries.append((metadata, error)),
         )
         return future
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
 from kproducer.runtime.clock import SystemClock
+from tests.support.units.appending import take_memory
 from tests.support.waiting import wait_until
 
 CHUNK = 64
@@ -38,7 +37,7 @@ class Asker:
 
     def _run(self) -> None:
         try:
-            self.buffer = self._pool.allocate(self._size, self._max_block_ms)
+            self.buffer = take_memory(self._pool, self._size, self._max_block_ms)
         except BaseException as error:
             self.error = error
 
@@ -50,34 +49,34 @@ class Asker:
 
 def test_pooled_size_is_reused_and_accounted_exactly() -> None:
     pool = make_pool()
-    buffer = pool.allocate(CHUNK, 0)
+    buffer = take_memory(pool, CHUNK, 0)
     assert len(buffer) == CHUNK
     assert pool.available_bytes == 3 * CHUNK
     pool.deallocate(buffer)
     assert pool.available_bytes == 4 * CHUNK
-    assert pool.allocate(CHUNK, 0) is buffer
-    odd = pool.allocate(CHUNK + 1, 0)
+    assert take_memory(pool, CHUNK, 0) is buffer
+    odd = take_memory(pool, CHUNK + 1, 0)
     assert pool.available_bytes == 4 * CHUNK - 2 * CHUNK - 1
     pool.deallocate(odd)
-    assert pool.allocate(CHUNK + 1, 0) is not odd
+    assert take_memory(pool, CHUNK + 1, 0) is not odd
 
 
 def test_pooled_buffers_make_room_for_a_large_one() -> None:
     pool = make_pool()
-    for buffer in [pool.allocate(CHUNK, 0) for _ in range(4)]:
+    for buffer in [take_memory(pool, CHUNK, 0) for _ in range(4)]:
         pool.deallocate(buffer)
-    assert len(pool.allocate(4 * CHUNK, 0)) == 4 * CHUNK
+    assert len(take_memory(pool, 4 * CHUNK, 0)) == 4 * CHUNK
     assert pool.available_bytes == 0
 
 
 def test_more_than_total_is_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="buffer_memory=256"):
-        make_pool().allocate(4 * CHUNK + 1, 60_000)
+        take_memory(make_pool(), 4 * CHUNK + 1, 60_000)
 
 
 def test_returning_twice_is_an_error() -> None:
     pool = make_pool()
-    buffer = pool.allocate(CHUNK, 0)
+    buffer = take_memory(pool, CHUNK, 0)
     pool.deallocate(buffer)
     with pytest.raises(IllegalStateError, match="returned twice"):
         pool.deallocate(buffer)
@@ -85,9 +84,9 @@ def test_returning_twice_is_an_error() -> None:
 
 def test_timeout_names_the_settings_and_returns_what_was_gathered() -> None:
     pool = make_pool()
-    held = [pool.allocate(CHUNK, 0) for _ in range(3)]
+    held = [take_memory(pool, CHUNK, 0) for _ in range(3)]
     with pytest.raises(BufferExhaustedError, match=r"max_block_ms.*buffer_memory=256"):
-        pool.allocate(2 * CHUNK, 5)
+        take_memory(pool, 2 * CHUNK, 5)
     assert len(pool.waiters) == 0
     assert pool.available_bytes == CHUNK
     for buffer in held:
@@ -97,7 +96,7 @@ def test_timeout_names_the_settings_and_returns_what_was_gathered() -> None:
 
 def test_large_waiter_is_served_before_later_small_ones() -> None:
     pool = make_pool()
-    held = [pool.allocate(CHUNK, 0) for _ in range(4)]
+    held = [take_memory(pool, CHUNK, 0) for _ in range(4)]
     large = Asker(pool, 3 * CHUNK)
     small = Asker(pool, CHUNK)
     pool.deallocate(held.pop())
@@ -115,10 +114,10 @@ def test_large_waiter_is_served_before_later_small_ones() -> None:
 
 def test_newcomer_does_not_overtake_a_waiter() -> None:
     pool = make_pool()
-    held = pool.allocate(3 * CHUNK, 0)
+    held = take_memory(pool, 3 * CHUNK, 0)
     waiter = Asker(pool, 2 * CHUNK)
     with pytest.raises(BufferExhaustedError):
-        pool.allocate(CHUNK, 0)
+        take_memory(pool, CHUNK, 0)
     pool.deallocate(held)
     assert waiter.join().buffer is not None
     assert pool.available_bytes == 2 * CHUNK
@@ -126,7 +125,7 @@ def test_newcomer_does_not_overtake_a_waiter() -> None:
 
 def test_waiter_that_gives_up_lets_the_next_one_proceed() -> None:
     pool = make_pool()
-    held = pool.allocate(3 * CHUNK, 0)
+    held = take_memory(pool, 3 * CHUNK, 0)
     impatient = Asker(pool, 4 * CHUNK, max_block_ms=50)
     patient = Asker(pool, CHUNK)
     assert isinstance(impatient.join().error, BufferExhaustedError)
@@ -135,59 +134,22 @@ def test_waiter_that_gives_up_lets_the_next_one_proceed() -> None:
     assert pool.available_bytes == 3 * CHUNK
 
 
-class _InterruptedEvent:
-    """Stands for an Event on whose wait the user pressed Ctrl-C, before or after memory was granted."""
-
-    def __init__(self, before: Callable[[], Any]) -> None:
-        self._before = before
-
-    def wait(self, timeout: float) -> bool:
-        self._before()
-        raise KeyboardInterrupt
-
-    def set(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize("granted_meanwhile", [False, True])
-def test_interrupted_waiter_returns_its_memory(
-    granted_meanwhile: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pool = make_pool()
-    held = [pool.allocate(CHUNK, 0) for _ in range(4)]
-
-    def before() -> None:
-        if granted_meanwhile:
-            pool.deallocate(held.pop())
-
-    monkeypatch.setattr(
-        "kproducer.accumulator.buffer_pool.threading.Event", lambda: _InterruptedEvent(before)
-    )
-    with pytest.raises(KeyboardInterrupt):
-        pool.allocate(CHUNK, 60_000)
-    monkeypatch.undo()
-    assert len(pool.waiters) == 0
-    for buffer in held:
-        pool.deallocate(buffer)
-    assert pool.available_bytes == pool.total_bytes
-
-
 def test_failed_allocation_of_memory_is_not_accounted() -> None:
     pool = BufferPool(1 << 62, CHUNK, SystemClock())
     with pytest.raises(MemoryError):
-        pool.allocate(1 << 61, 0)
+        take_memory(pool, 1 << 61, 0)
     assert pool.available_bytes == 1 << 62
 
 
 def test_close_releases_waiters_and_refuses_newcomers() -> None:
     pool = make_pool()
-    held = pool.allocate(4 * CHUNK, 0)
+    held = take_memory(pool, 4 * CHUNK, 0)
     waiters = [Asker(pool, CHUNK), Asker(pool, 4 * CHUNK)]
     pool.close()
     for waiter in waiters:
         assert isinstance(waiter.join().error, ProducerClosedError)
     with pytest.raises(ProducerClosedError):
-        pool.allocate(CHUNK, 60_000)
+        take_memory(pool, CHUNK, 60_000)
     pool.deallocate(held)
     assert pool.available_bytes == pool.total_bytes
 
@@ -201,7 +163,7 @@ def test_many_threads_leave_nothing_behind() -> None:
         try:
             for _ in range(300):
                 size = CHUNK if rng.random() < 0.5 else rng.randrange(1, 8 * CHUNK)
-                buffer = pool.allocate(size, 30_000)
+                buffer = take_memory(pool, size, 30_000)
                 assert len(buffer) == size
                 buffer[:1] = bytes([seed])
                 assert buffer[0] == seed
@@ -231,13 +193,13 @@ class PoolMachine(RuleBasedStateMachine):
     def take(self, size: int) -> None:
         free = self.pool.total_bytes - sum(map(len, self.taken))
         if size <= free:
-            buffer = self.pool.allocate(size, 0)
+            buffer = take_memory(self.pool, size, 0)
             assert len(buffer) == size
             assert not any(buffer is other for other in self.taken)
             self.taken.append(buffer)
         else:
             with pytest.raises(BufferExhaustedError):
-                self.pool.allocate(size, 0)
+                take_memory(self.pool, size, 0)
 
     @precondition(lambda self: self.taken)
     @rule(data=st.data())

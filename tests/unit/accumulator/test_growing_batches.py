@@ -19,6 +19,7 @@ from kproducer.testing.fakebroker.batch_check import ReadBatch, read_batch
 from kproducer.types import UNKNOWN_PARTITION
 from tests.support.manual_clock import ManualClock
 from tests.support.units.accumulator_kit import Kit, make_snapshot
+from tests.support.units.appending import take_memory
 
 KIB = 1024
 TS = 1_700_000_000_000
@@ -125,14 +126,14 @@ def test_a_batch_that_cannot_grow_is_full() -> None:
 
 def test_nobody_grows_while_somebody_waits() -> None:
     pool = BufferPool(100, 100, ManualClock())
-    held = pool.allocate(60, 0)
+    held = take_memory(pool, 60, 0)
     assert pool.try_allocate(30) is None  # not as much again would be left
     small = pool.try_allocate(20)
     assert small is not None
     waited: list[object] = []
     pool.on_wait = lambda: waited.append(pool.try_allocate(1))
     with pytest.raises(Exception, match="could not allocate 50 bytes"):
-        pool.allocate(50, 0)
+        take_memory(pool, 50, 0)
     assert waited == [None]
     pool.deallocate(held)
     pool.deallocate(small)
@@ -151,7 +152,7 @@ def test_every_size_of_a_growing_batch_is_handed_out_again() -> None:
         pool.deallocate(buffer)
     assert pool.available_bytes == pool.total_bytes
     # All of them give way to what is wanted now.
-    everything = pool.allocate(pool.total_bytes, 0)
+    everything = take_memory(pool, pool.total_bytes, 0)
     assert pool.available_bytes == 0
     pool.deallocate(everything)
     assert pool.available_bytes == pool.total_bytes
@@ -260,7 +261,7 @@ def test_what_does_not_compress_begins_with_no_more_than_it_will_take() -> None:
 
 def test_without_memory_to_spare_a_full_buffer_is_a_batch() -> None:
     kit = compressing_kit()
-    held = kit.pool.allocate(kit.pool.total_bytes - 192 * KIB, 0)
+    held = take_memory(kit.pool, kit.pool.total_bytes - 192 * KIB, 0)
     kit.fill(0)
     full = kit.accumulator.queues.topics["topic"].queue(0).batches[0]
     assert len(full.builder.buffer) == 64 * KIB

@@ -20,10 +20,12 @@ from kproducer.kernel import IMPLEMENTATION, BatchWriter, RecordAppender
 from kproducer.records.compression import Compression
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import SystemClock
+from kproducer.sending.needs import MemoryNeed, Need
 from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import TopicPartition
 from tests.support.interruption import interrupt_after
 from tests.support.units.accumulator_kit import Kit
+from tests.support.units.appending import take_memory
 
 TS = 1_700_000_000_000
 #: Of those that are Python code: an interrupt cannot come within a compiled function.
@@ -93,7 +95,8 @@ def test_a_batch_whose_sender_was_interrupted_while_it_compressed_is_sent_nevert
 
 TAKING_MEMORY = {
     RecordAccumulator.append.__code__,
-    RecordAccumulator._append_or_begin_batch.__code__,
+    RecordAccumulator.try_append.__code__,
+    RecordAccumulator._append_locked.__code__,
     RecordAccumulator._begin_batch_locked.__code__,
     PartitionQueue.add_batch_locked.__code__,
     PartitionQueue.fill_slot_locked.__code__,
@@ -144,12 +147,13 @@ def test_an_interrupted_append_loses_no_memory(
 def test_a_wait_for_memory_that_is_interrupted_loses_none() -> None:
     for number in itertools.count(1):
         pool = BufferPool(100_000, 20_000, SystemClock())
-        held = [pool.allocate(50_000, 0), pool.allocate(50_000, 0)]
+        held = [take_memory(pool, 50_000, 0), take_memory(pool, 50_000, 0)]
         pool.on_wait = lambda held=held, pool=pool: pool.deallocate(held.pop())  # type: ignore[misc]
         got: list[bytearray] = []
-        act = functools.partial(lambda pool, got: got.append(pool.allocate(40_000, 60_000)), pool, got)
+        act = functools.partial(lambda pool, got: got.append(take_memory(pool, 40_000, 60_000)), pool, got)
         # Without what the lambda runs: returning memory has another end.
-        steps = (BufferPool.allocate, BufferPool._wait, BufferPool._end_wait, BufferPool._take_locked)
+        needs = (Need.wait, MemoryNeed.subscribe, MemoryNeed.is_met, MemoryNeed.cancel)
+        steps = (*needs, BufferPool.request, BufferPool._gather_locked, BufferPool.collect)
         codes = {step.__code__ for step in steps}
         interrupted = interrupt_after(number, codes, act, as_signals_do=True)
         for buffer in held + got:

@@ -20,6 +20,7 @@ from kproducer.errors import (
 from kproducer.errors.broker_errors import MessageTooLargeError, NotLeaderOrFollowerError
 from kproducer.records.compression import Compression
 from kproducer.sender.produce_requests import InFlightBatches
+from kproducer.sending.needs import MemoryNeed
 from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import UNKNOWN_PARTITION, FlushResult
 from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of
@@ -57,16 +58,15 @@ def test_waiting_append_goes_on_when_memory_comes_back() -> None:
 
 def test_buffer_that_turned_out_not_to_be_needed_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     kit = Kit()
-    allocate = kit.pool.allocate
+    wait = MemoryNeed.wait
 
-    def allocate_while_another_appends(size: int, max_block_ms: float) -> bytearray:
-        monkeypatch.setattr(type(kit.pool), "allocate", original)
+    def wait_while_another_appends(need: MemoryNeed, left_ms: float) -> None:
+        monkeypatch.setattr(MemoryNeed, "wait", wait)
         kit.append(0, b"other")
-        return allocate(size, max_block_ms)
+        wait(need, left_ms)
 
-    original = type(kit.pool).allocate
     monkeypatch.setattr(type(kit.pool), "try_allocate", lambda self, size: None)
-    monkeypatch.setattr(type(kit.pool), "allocate", lambda self, *a: allocate_while_another_appends(*a))
+    monkeypatch.setattr(MemoryNeed, "wait", wait_while_another_appends)
     future, wake = kit.append_and_wake(0, b"mine")
     assert not wake
     assert kit.accumulator.incomplete_count == 1

@@ -14,6 +14,7 @@ from kproducer.errors import IllegalStateError, KafkaError, Outcome
 from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.runtime.clock import NEVER_MS
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
+from tests.support.units.appending import append_record, append_value
 from tests.support.units.sender_bench import Bench
 
 
@@ -30,18 +31,10 @@ def test_buffer_of_a_refused_first_record_goes_back_once(
     kit = Kit()
     if other_record_first:  # a full pool would notice the second time
         kit.append(1)
-    record = {"timestamp_ms": 1, "key": None, "value": b"v", "headers": None, **wrong}
+    record = {"timestamp_ms": 1, "key": None, "value": b"v", "headers": None, "on_delivery": None, **wrong}
     before = kit.pool.available_bytes
     with pytest.raises((TypeError, ValueError)):
-        kit.accumulator.append(
-            topic=TOPIC,
-            partition=0,
-            on_delivery=None,
-            max_block_ms=0,
-            now_ms=kit.now_ms,
-            snapshot=kit.snapshot,
-            **record,
-        )
+        append_record(kit.accumulator, TOPIC, 0, tuple(record.values()), kit.snapshot)
     assert kit.pool.available_bytes == before
     kit.append(2)
     kit.append(3)
@@ -66,11 +59,7 @@ def test_call_that_begins_to_wait_for_memory_wakes_the_io_thread() -> None:
     def send_a_third() -> None:
         snapshot = bench.metadata.snapshot
         try:
-            outcome.append(
-                bench.accumulator.append(
-                    "t", 2, 1, None, b"v", None, None, 20_000, bench.clock.now_ms, snapshot
-                )
-            )
+            outcome.append(append_value(bench.accumulator, "t", 2, b"v", snapshot, max_block_ms=20_000))
         except KafkaError as error:
             outcome.append(error)
 
@@ -87,30 +76,6 @@ def test_call_that_begins_to_wait_for_memory_wakes_the_io_thread() -> None:
         caller.join(60)
     assert all(future.result(0) for future in lingering)
     assert isinstance(outcome[0], tuple), outcome
-
-
-@pytest.mark.parametrize("granted", [False, True])
-def test_ctrl_c_before_the_wait_leaves_nobody_in_the_queue(
-    monkeypatch: pytest.MonkeyPatch, granted: bool
-) -> None:
-    """A waiter that is gone but queued would gather all memory for ever."""
-    kit = Kit(batch_size=1024, buffer_memory=2048)
-    first, second = kit.pool.allocate(1024, 0), kit.pool.allocate(1024, 0)
-
-    def interrupt() -> int:
-        if granted:
-            kit.pool.deallocate(first)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(kit.clock, "monotonic_ms", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        kit.pool.allocate(1024, 10)
-    monkeypatch.undo()
-    assert len(kit.pool.waiters) == 0
-    if not granted:
-        kit.pool.deallocate(first)
-    kit.pool.deallocate(second)
-    assert kit.pool.available_bytes == 2048
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -176,7 +141,7 @@ def test_a_batch_that_cannot_be_compressed_expires_all_the_same(monkeypatch: pyt
     [
         (PartitionQueue, "add_batch_locked"),
         (PartitionQueues, "note_expiry"),
-        (BufferPool, "_take_locked"),
+        (BufferPool, "_gather_locked"),
     ],
 )
 def test_a_finalizer_that_sends_is_refused_where_it_would_wait_for_itself(

@@ -26,45 +26,65 @@ from kproducer.accumulator.buffer_pool import BufferPool
 from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
 from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords, WaitingSend
-from kproducer.errors.internal_errors import MemoryNeededError, TopicNeededError
+from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer.config.producer_config import ProducerConfig
+from kproducer.metrics.call_times import CallTimes
 from kproducer.runtime.clock import SystemClock
+from kproducer.sending.admission import Admission, PendingSend
+from kproducer.sending.interceptors import ProducerInterceptors
+from kproducer.sending.needs import MemoryNeed, Topics
+from kproducer.sending.record_rules import RecordRules
 from tests.support.interruption import interrupt_after
 from tests.support.manual_clock import ManualClock
+from tests.support.units.appending import take_memory
 
 SIZE, TOTAL = 1000, 3000
 TOPICS = "abc"
 
 
 class Cluster:
-    """What WaitingRecords sees of an engine and of the way of a record. Topics become known on request."""
+    """An engine with a real admission over stand-ins. Topics become known on request."""
 
-    def __init__(self, max_block_ms: int = 600_000) -> None:
+    def __init__(self, max_block_ms: int = 600_000, transactions: Any = None, **settings: Any) -> None:
         self.pool = BufferPool(TOTAL, SIZE, SystemClock())
         self.known: set[str] = set()
         self.update_version = 0
         self.listeners: list[Callable[[], object]] = []
         self.accepted: list[tuple[str, int]] = []
         self.buffers: list[bytearray] = []
-        self.refused: list[BaseException] = []
-        self.config = SimpleNamespace(max_block_ms=max_block_ms)
+        self.config = SimpleNamespace(max_block_ms=max_block_ms, transactional_id=transactions and "x")
         self.clock = SystemClock()
-        self.transaction_lifecycle = None
         self.topic_errors: dict[str, KafkaError] = {}
         self.takes_memory = True
-        self.is_closed = self.runs_application_code = False
-        # The engine, its parts, and the lifecycle, in one.
-        self.metadata = self.accumulator = self.sender = self.last_engine = self
-        self.snapshot = SimpleNamespace(
-            partition_count=lambda topic: int(topic in self.known) or None, is_bootstrap=False
-        )
+        self.is_closed = False
+        self.queues = SimpleNamespace(is_closed=False)
+        # The engine and its metadata, in one.
+        self.metadata = self.last_engine = self
         self.add_listener, self.remove_listener = self.listeners.append, self.listeners.remove
+        config = ProducerConfig(bootstrap_servers=("b:1",), max_block_ms=max_block_ms, **settings)
+        parts: Any = self
+        self.rules = RecordRules(config, ProducerInterceptors([]), parts)
+        topics = Topics(config, parts, self.clock, self.wakeup, CallTimes(), lambda: "", lambda: True)
+        self.transaction_lifecycle = transactions
+        self.admission = Admission(self.rules, topics, parts, transactions)
+
+    @property
+    def snapshot(self) -> MetadataSnapshot:
+        topics: Any = {topic: SimpleNamespace(partitions=(0,)) for topic in self.known}
+        return MetadataSnapshot(topics=topics)
 
     def running_engine(self) -> Any:
-        if self.pool._closed:
+        if self.pool.is_closed:
             raise ProducerClosedError("the producer is closed")
         return self
 
     def wakeup(self) -> None: ...
+
+    # the fast path
+
+    def configure(self, **_: object) -> None: ...
+
+    def try_send(self, *_: object) -> None: ...
 
     # metadata
 
@@ -86,9 +106,6 @@ class Cluster:
     def topic_error(self, topic: str) -> None:
         return None
 
-    def last_errors(self) -> str:
-        return ""
-
     def learn(self, topic: str) -> None:
         self.known.add(topic)
         self._update()
@@ -102,33 +119,29 @@ class Cluster:
         for listener in list(self.listeners):
             listener()
 
-    # the way of a record
+    # the accumulator
 
-    def send(self, topic: str, number: int, *rest: Any) -> Any:
-        *others, held = rest
-        if topic not in self.known or topic in held:
-            raise TopicNeededError(topic, None, partial(self.send, topic, number, *others))
-        if not self.takes_memory:
-            self.accepted.append((topic, number))
-            return number
-        buffer = self.pool.try_allocate(SIZE)
-        if buffer is None:
-            raise MemoryNeededError(SIZE, (topic, number))
-        return self._accept(topic, number, buffer)
+    def try_append(self, *_: object) -> None: ...
 
-    def resume(self, needed: MemoryNeededError, buffer: bytearray) -> tuple[Any, bool]:
-        return self._accept(*needed.append, buffer), False
-
-    def _accept(self, topic: str, number: int, buffer: bytearray) -> Any:
-        self.accepted.append((topic, number))
+    def append(self, append: Any) -> bool:
+        append.first_bytes = SIZE
         if self.takes_memory:
-            self.buffers.append(buffer)
-        else:
-            self.pool.deallocate(buffer)
-        return number
+            if append.buffer is None:
+                append.buffer = self.pool.try_allocate(SIZE)
+                if append.buffer is None:
+                    return False
+            self.buffers.append(append.buffer)
+            append.buffer = None
+        number = int(append.record[2])
+        self.accepted.append((append.topic, number))
+        append.future = number
+        self.give_up(append)
+        return True
 
-    def note_refusal(self, error: BaseException, transaction: object = None) -> None:
-        self.refused.append(error)
+    def give_up(self, append: Any) -> None:
+        buffer, append.buffer = append.buffer, None
+        if buffer is not None:
+            self.pool.deallocate(buffer)
 
     def free_all(self) -> None:
         self.takes_memory = False
@@ -146,12 +159,15 @@ class Sends:
     def __init__(self, cluster: Cluster) -> None:
         loop = asyncio.get_running_loop()
         self.cluster = cluster
-        self.waiting = WaitingRecords(cluster, cluster, LoopWaiters(loop), BackgroundCalls("call"), set())  # type: ignore[arg-type]
+        lifecycle: Any = cluster
+        self.waiting = WaitingRecords(
+            lifecycle, cluster.rules, LoopWaiters(loop), BackgroundCalls("call"), set()
+        )
         self.futures: list[SendFuture] = []
         self.topics: list[str] = []
 
     def send(self, topic: str) -> SendFuture:
-        arguments = (topic, len(self.futures), None, None, None, None, None)
+        arguments = (topic, b"%d" % len(self.futures), None, None, None, None, None)
         self.topics.append(topic)
         self.futures.append(self.waiting.accept(arguments, False))
         return self.futures[-1]
@@ -229,7 +245,7 @@ def test_every_record_fails_when_its_time_is_over(topic: str, error: type[KafkaE
     async def main() -> None:
         cluster = Cluster(max_block_ms=20)
         cluster.known = {"a"}
-        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+        held = [take_memory(cluster.pool, SIZE, 0) for _ in range(3)]
         sends = Sends(cluster)
         failures = await asyncio.gather(*(sends.send(topic) for _ in range(5)), return_exceptions=True)
         assert {type(each) for each in failures} == {error}
@@ -245,7 +261,7 @@ def test_every_record_fails_when_its_time_is_over(topic: str, error: type[KafkaE
 def test_memory_granted_to_a_closed_loop_goes_back() -> None:
     cluster = Cluster()
     cluster.known = {"a"}
-    held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+    held = [take_memory(cluster.pool, SIZE, 0) for _ in range(3)]
     loop = asyncio.new_event_loop()
 
     async def main() -> None:
@@ -265,17 +281,16 @@ def test_an_interrupt_keeps_no_later_record_from_being_accepted() -> None:
     loop = asyncio.new_event_loop()
 
     async def main() -> None:
-        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+        held = [take_memory(cluster.pool, SIZE, 0) for _ in range(3)]
         sends = Sends(cluster)
         futures = [sends.send("a") for _ in range(3)]
-        resume = cluster.resume
+        append = cluster.append
 
-        def interrupted(*arguments: Any) -> Any:
-            cluster.resume = resume  # type: ignore[method-assign]
-            cluster.buffers.append(arguments[1])
+        def interrupted(*_: Any) -> Any:
+            cluster.append = append  # type: ignore[method-assign]
             raise KeyboardInterrupt
 
-        cluster.resume = interrupted  # type: ignore[method-assign, assignment]
+        cluster.append = interrupted  # type: ignore[method-assign]
         for buffer in held:
             cluster.pool.deallocate(buffer)
         results = await asyncio.gather(*futures, return_exceptions=True)
@@ -292,20 +307,55 @@ def test_an_interrupt_keeps_no_later_record_from_being_accepted() -> None:
     loop.close()
 
 
-def test_a_topic_that_becomes_known_between_two_looks_keeps_its_order() -> None:
+def test_a_preparation_that_an_interrupt_prevented_is_begun_by_the_next_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Serializer:
+        is_ready = False
+
+        def is_prepared(self, topic: str) -> bool:
+            return self.is_ready
+
+        def prepare(self, topic: str) -> None:
+            self.is_ready = True
+
+        def serialize(self, topic: str, headers: Any, value: bytes) -> bytes:
+            return value
+
+    def interrupted(*_: Any) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        cluster = Cluster(value_serializer=Serializer())
+        cluster.known = {"a"}
+        sends = Sends(cluster)
+        monkeypatch.setattr(WaitingRecords, "_keep_at", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sends.send("a")
+        sends.futures.clear()
+        sends.futures += [sends.waiting.accept(("a", b"7", None, None, None, None, None), False)]
+        assert await asyncio.wait_for(sends.futures[0], 30) == 7  # type: ignore[comparison-overlap]
+
+    asyncio.run(main())
+
+
+def test_a_topic_that_becomes_known_between_two_looks_keeps_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def main() -> None:
         cluster = Cluster()
         sends = Sends(cluster)
-        send = cluster.send
+        advance = PendingSend.advance
 
-        def learn_too_late(*arguments: Any) -> Any:
-            cluster.send = send  # type: ignore[method-assign]
+        def learn_too_late(pending: PendingSend) -> Any:
+            monkeypatch.setattr(PendingSend, "advance", advance)
             try:
-                return send(*arguments)
+                return pending.advance()
             finally:
                 cluster.learn("a")
 
-        cluster.send = learn_too_late  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(PendingSend, "advance", learn_too_late)
         futures = [sends.send("a") for _ in range(3)]
         await asyncio.gather(*futures)
         assert cluster.accepted == [("a", 0), ("a", 1), ("a", 2)]
@@ -353,12 +403,14 @@ NOTING = {
     function.__code__
     for function in (
         WaitingRecords._pump,
-        WaitingRecords._granted,
+        WaitingRecords._look,
         WaitingRecords._try,
         WaitingRecords._accepted,
         WaitingRecords._forget,
-        WaitingRecords._release,
         WaitingSend.drop,
+        PendingSend.advance,
+        PendingSend.release,
+        MemoryNeed.is_met,
     )
 }
 
@@ -373,7 +425,7 @@ def test_an_interrupt_neither_repeats_nor_forgets_a_record(waits_for: str) -> No
         if waits_for == "memory":
             cluster.known = {"a"}
         loop = asyncio.new_event_loop()
-        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)] if waits_for == "memory" else []
+        held = [take_memory(cluster.pool, SIZE, 0) for _ in range(3)] if waits_for == "memory" else []
         futures: list[SendFuture] = []
         settled: list[bool] = []
 
@@ -418,7 +470,7 @@ def test_a_record_that_waits_has_few_objects_for_the_garbage_collector() -> None
     async def main() -> None:
         cluster = Cluster()
         cluster.known = {"a"}
-        held = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+        held = [take_memory(cluster.pool, SIZE, 0) for _ in range(3)]
         sends = Sends(cluster)
         sends.send("a")
         gc.collect()
@@ -467,7 +519,7 @@ def test_what_ends_the_wait_of_thousands_takes_many_turns(name: str) -> None:
         cluster.takes_memory = not waits_for_metadata
         if not waits_for_metadata:
             cluster.known = {"a"}
-            cluster.buffers = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+            cluster.buffers = [take_memory(cluster.pool, SIZE, 0) for _ in range(3)]
         sends = Sends(cluster)
         futures = [sends.send("a") for _ in range(3000)]
         settled = sends.waiting.settled()
@@ -516,15 +568,18 @@ def test_outside_of_a_transaction_a_record_does_not_begin_to_wait_behind_others(
     class Transactions:
         transaction: object = "first"
 
-        def check_send(self, expected: object = None) -> None:
+        def check_send(self, expected: object = None) -> object:
             if self.transaction is None or expected not in (None, self.transaction):
                 raise IllegalStateError("no transaction")
+            return self.transaction
+
+        def send_failed(self, error: KafkaError, expected: object) -> None: ...
 
     async def main() -> None:
-        cluster = Cluster()
+        transactions = Transactions()
+        cluster = Cluster(transactions=transactions)
         cluster.known = {"a"}
-        cluster.transaction_lifecycle = transactions = Transactions()  # type: ignore[assignment]
-        cluster.buffers = [cluster.pool.allocate(SIZE, 0) for _ in range(3)]
+        cluster.buffers = [take_memory(cluster.pool, SIZE, 0) for _ in range(3)]
         sends = Sends(cluster)
         early = [sends.send("a") for _ in range(2)]
         transactions.transaction = None
@@ -555,7 +610,7 @@ FAILING = {
     function.__code__
     for function in (
         WaitingRecords._fail_some, WaitingRecords._fail, WaitingRecords._give_up, WaitingRecords._forget,
-        WaitingRecords._withdraw, WaitingRecords._note_failure, WaitingRecords._release, WaitingSend.drop,
+        WaitingRecords._withdraw, PendingSend.refuse, PendingSend.release, WaitingSend.drop,
     )
 }  # fmt: skip
 

@@ -69,7 +69,8 @@ class Bench:
         self.closed_objects: list[str] = []
         config = ProducerConfig(bootstrap_servers=("b:1",), **settings)
         objects = [self._closing("first"), self._closing("second", ValueError("no")), self._closing("third")]
-        self.lifecycle = EngineLifecycle(config, ManualClock(), self, objects)  # type: ignore[arg-type]
+        rules: Any = None  # of the engine, which is a stand-in
+        self.lifecycle = EngineLifecycle(config, ManualClock(), rules, self, objects)  # type: ignore[arg-type]
 
     def _closing(self, name: str, error: Exception | None = None) -> Callable[[], None]:
         def close() -> None:
@@ -99,7 +100,9 @@ def new_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]
     def make(**settings: Any) -> Bench:
         bench = Bench(**settings)
         made.append(bench)
-        monkeypatch.setattr(engine_lifecycle, "ProducerEngine", lambda config, clock: Engine(bench, config))
+        monkeypatch.setattr(
+            engine_lifecycle, "ProducerEngine", lambda config, clock, rules: Engine(bench, config)
+        )
         return bench
 
     yield make

@@ -13,6 +13,7 @@ from kproducer import (
     ProducerClosedError,
 )
 from kproducer.runtime.clock import NEVER_MS
+from tests.support.units.appending import append_value
 from tests.support.units.sender_bench import Bench, error_of
 
 
@@ -185,7 +186,7 @@ def test_a_callback_that_raises_hurts_nobody() -> None:
         raise ValueError("callback bug")
 
     snapshot = bench.metadata.snapshot
-    first, _ = bench.accumulator.append("t", 0, 1, None, b"1", None, explode, 0, bench.clock.now_ms, snapshot)
+    first, _ = append_value(bench.accumulator, "t", 0, b"1", snapshot, on_delivery=explode)
     second = bench.send()
     bench.client.answer_all(bench.step_one(5), bench.clock.now_ms)
     bench.step()
