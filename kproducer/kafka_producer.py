@@ -8,8 +8,7 @@ Each method is short and names the part that does the work:
 * start, close, forks: ``engine.engine_lifecycle``.
 
 Simple records are written into the open batch by the compiled kernel; all others go through ``Admission``.
-From the open batch on, the I/O thread handles them. This file has more than 400 lines because it documents
-the whole public interface in one place.
+From the open batch on, the I/O thread handles them.
 Source: Kafka class ``KafkaProducer``; KIP-42 (interceptors), KIP-679 (defaults).
 """
 
@@ -142,6 +141,7 @@ class KafkaProducer:
 
     # -- records ---------------------------------------------------------------------------------------
 
+    # A record that is not accepted raises here: docs/decisions/0006-send-raises-or-returns.md
     # Compiled code tries first, because a Python frame would add a third to the cost of a send:
     # docs/decisions/0035-compiled-code-is-a-leaf.md
     @fast_send

@@ -6,8 +6,7 @@ open; how a record gets into the open batch, or into a new one, is here. Knows n
 connections. Source: Kafka class ``RecordAccumulator``; KIP-91 (delivery timeout), KIP-580 (backoff).
 
 Locks: a queue's lock, then (within it) that of PartitionQueues or of the BufferPool. No thread waits for
-memory here, and one that compresses a batch holds only the lock of that batch. More than 400 lines because
-append, abort and the release of memory share this order.
+memory here, and one that compresses a batch holds only the lock of that batch.
 """
 
 from __future__ import annotations
@@ -297,10 +296,10 @@ class RecordAccumulator:
                 return False
         created_ms = append.closed_ms or self._clock.monotonic_ms()
         append.future = self._begin_batch_locked(queue, append, topic_queues.ratio, created_ms)
-        # Only now: a batch that cannot be begun is removed with all its records. A single record may fill a
-        # batch.
+        # The slot is filled only now, because a batch that cannot be begun is removed with all its records. A
+        # single record may fill a batch.
         is_full = queue.fill_slot_locked()
-        # With thousands of partitions, looks are expensive: not if one comes early enough.
+        # Not woken if it will look early enough: with thousands of partitions, each look is expensive.
         if is_full or not self._linger_ms or self.next_look_ms > created_ms + self._linger_ms:
             append.wakes_sender = True
         return True
@@ -325,7 +324,7 @@ class RecordAccumulator:
             queue.add_batch_locked(batch)
             append.buffer = None
         except BaseException:
-            # Also Ctrl-C, or what else a signal handler raises. A batch that is incomplete and in no queue
+            # A signal handler (Ctrl-C) may raise anything. A batch that is incomplete and in no queue
             # would never complete, so flush() and close() would wait for it forever.
             if batch is not None:
                 queue.remove_locked(batch)

@@ -57,7 +57,6 @@ def modules_of_a_producer() -> set[str]:
     [
         ("prometheus", "prometheus_client.core"),
         ("opentelemetry", "opentelemetry.propagators.textmap"),
-        ("spark", "pyspark.sql.datasource"),
     ],
 )
 def test_a_module_whose_package_is_missing_names_the_extra(monkeypatch, module, package):
@@ -67,3 +66,12 @@ def test_a_module_whose_package_is_missing_names_the_extra(monkeypatch, module, 
         ImportError, match=rf"^kproducer\.{module} needs .*pip install 'kproducer\[{module}\]'"
     ):
         importlib.import_module(f"kproducer.{module}")
+
+
+def test_the_spark_sink_names_its_extra_when_it_is_used(monkeypatch):
+    """Not when the module is imported: the tables of options are made without PySpark."""
+    sink = importlib.import_module("kproducer.spark")
+    monkeypatch.delattr(sink, "KafkaProducerDataSource", raising=False)
+    monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
+    with pytest.raises(ImportError, match=r"^kproducer\.spark needs .*pip install 'kproducer\[spark\]'"):
+        sink.KafkaProducerDataSource  # noqa: B018
