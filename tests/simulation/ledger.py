@@ -16,6 +16,7 @@ from kproducer import (
     KafkaError,
     MetadataTimeoutError,
     Outcome,
+    ProducerClosedError,
     RecordMetadata,
     SerializationError,
 )
@@ -104,8 +105,8 @@ class TransactionEnding:
 
 def _was_refused(sent: Sent) -> bool:
     # A bulk call of another caller than that of the transaction goes on until it is being ended.
-    refusals = _NOT_ACCEPTED if sent.is_own else (*_NOT_ACCEPTED, IllegalStateError)
-    return sent.raised is not None or isinstance(sent.error, refusals)
+    is_late = isinstance(sent.error, IllegalStateError) and not isinstance(sent.error, ProducerClosedError)
+    return sent.raised is not None or isinstance(sent.error, _NOT_ACCEPTED) or (is_late and not sent.is_own)
 
 
 class Ledger:
