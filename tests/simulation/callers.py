@@ -327,6 +327,10 @@ class Application:
             ending.is_over = True
             self.close(another)
 
+    def note_forgotten_fencing(self) -> None:
+        """The coordinator knows of no newer producer any more, and takes the callers' one again."""
+        self._ledger.fenced_ns = None
+
     def _transaction(self, number: int, step: planned.Transaction) -> None:
         producer = self._producer
         ending = self._ledger.begin(step.commits)

@@ -321,6 +321,7 @@ class ClusterFaults:
             for key, transaction in list(coordinator.transactions.items()):
                 if transaction.state is not State.ONGOING:
                     coordinator.forget(key)
+                    self._application.note_forgotten_fencing()
 
     def fence(self, fault: AtTime) -> None:
         """Another producer takes the transactional id over."""
