@@ -41,7 +41,7 @@ _INIT_PRODUCER_ID = 22
 _ATTEMPT_S = 0.6
 _MOST_RETRIES = 2_147_483_647
 #: A request and its response take less than this many times the longest latency, also in parts and in queues.
-_ROUND_TRIPS = 20
+_ROUND_TRIPS = 10
 
 
 def cured_after_s(plan: Plan, settings: Mapping[str, Any]) -> float | None:
