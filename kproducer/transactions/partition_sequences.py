@@ -110,6 +110,7 @@ class PartitionSequences:
     def __init__(self) -> None:
         self.pending: list[SequencedBatch] = []
         self._next_ordinal = 0
+        self._first_ordinal_of_topic = 0
         self.begin(NO_PRODUCER)
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
@@ -136,6 +137,17 @@ class PartitionSequences:
         Those behind it may have been acknowledged already, on the connection to another leader, for example.
         """
         return self._next_ordinal - self.pending[0].ordinal
+
+    def note_new_topic(self) -> None:
+        """The topic was created again."""
+        self._first_ordinal_of_topic = self._next_ordinal
+
+    def is_for_present_topic(self, batch: SequencedBatch) -> bool:
+        """Whether the batch was numbered after its topic was created again, if it was.
+
+        An earlier one may have been sent to the deleted topic, whose leader may still answer.
+        """
+        return batch.ordinal >= self._first_ordinal_of_topic
 
     def renumber(self, producer: ProducerIdAndEpoch) -> list[SequencedBatch]:
         """Number from 0 for this producer id and epoch, pending batches first. None may be in flight.

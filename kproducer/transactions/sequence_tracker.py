@@ -144,6 +144,9 @@ class SequenceTracker:
             acknowledged_ms = self._acknowledged_ms
             for topic_partition in [tp for tp in acknowledged_ms if tp.topic in recreated]:
                 del acknowledged_ms[topic_partition]
+            for topic_partition, partition in list(self._partitions.items()):
+                if topic_partition.topic in recreated:
+                    partition.note_new_topic()
 
     # -- before a batch is sent ------------------------------------------------------------------------
 
@@ -194,7 +197,7 @@ class SequenceTracker:
         if partition is None or batch.base_sequence == NO_SEQUENCE:
             return
         partition.acknowledge(batch)
-        if batch.producer_id == self.producer.producer_id:
+        if batch.producer_id == self.producer.producer_id and partition.is_for_present_topic(batch):
             self._acknowledged_ms[batch.topic_partition] = now_ms
         if self.gapped:
             self._note_state(batch.topic_partition, partition)

@@ -194,6 +194,23 @@ def test_a_batch_that_may_be_sent_again_is_among_the_five_that_its_leader_rememb
     assert may_drain(tracker, Batch(TP, 1, 9))
 
 
+def test_what_the_leader_of_a_deleted_topic_acknowledges_says_nothing_of_the_new_one() -> None:
+    tracker, batches = tracker_with(2)
+    tracker.note_topic_ids({"t": 1})
+    tracker.note_topic_ids({"t": 2})
+    acknowledged(tracker, batches[0])  # sent before the topic was created again
+    assert not may_drain(tracker, Batch(TP, 1, 9))
+    acknowledged(tracker, batches[1])
+    first, second = Batch(TP, 1, 9), Batch(TP, 1, 10)
+    for batch in (first, second):
+        assert may_drain(tracker, batch) is (batch is first)
+        if batch is first:
+            tracker.drained(batch)
+    acknowledged(tracker, first)
+    tracker.drained(second)
+    assert may_drain(tracker, Batch(TP, 1, 11))
+
+
 def test_retries_go_in_order_and_one_at_a_time() -> None:
     tracker, batches = tracker_with(3)
     assert [may_drain(tracker, batch) for batch in batches] == [True, False, False]
