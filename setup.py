@@ -7,6 +7,10 @@ from setuptools import Extension, setup
 
 setup(
     ext_modules=[
-        Extension("kproducer.kernel.native._batch", ["kproducer/kernel/native/_batch.pyx"], optional=True)
+        Extension(
+            "kproducer._core.kernel.native._batch",
+            ["kproducer/_core/kernel/native/_batch.pyx"],
+            optional=True,
+        )
     ]
 )

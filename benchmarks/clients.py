@@ -107,8 +107,8 @@ BY_NAME = {client.name: client for client in (*CLIENTS, _PORTABLE_CLIENT)}
 def has_native_kernel() -> bool:
     """Whether the compiled kernel exists; otherwise only the pure kernel is measured."""
     try:
-        return importlib.util.find_spec("kproducer.kernel.native.twin") is not None and bool(
-            import_module("kproducer.kernel.native.twin")
+        return importlib.util.find_spec("kproducer._core.kernel.native.twin") is not None and bool(
+            import_module("kproducer._core.kernel.native.twin")
         )
     except ImportError:
         return False

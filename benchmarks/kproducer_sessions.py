@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
 from benchmarks.workload import LINGER_MS, Record
 from kproducer import AsyncKafkaProducer, KafkaProducer
-from kproducer.network import selector
-from kproducer.network.channel_io import PortableChannelIo
+from kproducer._core.network import selector
+from kproducer._core.network.channel_io import PortableChannelIo
 
 
 def _settings(target: Target) -> dict[str, Any]:

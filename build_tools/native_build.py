@@ -46,7 +46,7 @@ _SOURCES = {"kproducer": Path("."), "generated": Path("generated")}
 #: Python modules on the way of a batch: when batches are small, their steps take most of the
 #: time. All others run once per producer, connection or error.
 _PYTHON_MODULES = {
-    f"kproducer.{package}.{name}": Path("kproducer", package, f"{name}.py")
+    f"kproducer._core.{package}.{name}": Path("kproducer", "_core", package, f"{name}.py")
     for package, names in {
         "accumulator": "buffer_pool built_in_partitioner partition_queue producer_batch ready_batches"
         " ready_queues record_accumulator",
@@ -64,9 +64,9 @@ _PYTHON_MODULES = {
     for name in names.split()
 }
 #: It uses epoll. Systems without it use Python's selectors instead.
-_LINUX_MODULE = "kproducer.network._native_channel_io"
+_LINUX_MODULE = "kproducer._core.network._native_channel_io"
 #: The code of all of them; the modules beside the sources only refer to it. ``__mypyc`` is added by mypyc.
-_GROUP = "kproducer._compiled"
+_GROUP = "kproducer._core._compiled"
 _SHARED = f"{_GROUP}__mypyc"
 _REFERENCES = f"{_GROUP}_references"
 #: Cython's functions are ordinary built-in ones, without code for attributes and annotations in each module;

@@ -1,7 +1,8 @@
 """Write the files that repeat a table of the package: ``python -m codegen.from_tables [--check]``.
 
 - ``kproducer/errors/broker_errors.pyi``: the classes of ``ERROR_TABLE``, for type checkers;
-- ``kproducer/config/producer_settings.py``: ``SETTINGS`` as a ``TypedDict``, for type checkers and editors;
+- ``kproducer/_core/config/producer_settings.py``: ``SETTINGS`` as a ``TypedDict``, for type checkers and
+  editors;
 - ``docs/reference/*.md``: settings (also all of Java's producer, and the names for security in other
   clients), errors, metrics and options of the Spark sink, for the site.
 
@@ -22,11 +23,11 @@ from codegen.java_settings import java_settings_page
 from codegen.security_names import security_names_page
 from codegen.spark_options import spark_options_page
 from kproducer import errors
-from kproducer.config.producer_config import SETTINGS
-from kproducer.config.setting import Setting
+from kproducer._core.config.producer_config import SETTINGS
+from kproducer._core.config.setting import Setting
+from kproducer._core.metrics.metric_table import METRICS, NOT_FROM_JAVA
 from kproducer.errors import KafkaError
 from kproducer.errors.broker_errors import ERROR_TABLE, ERRORS_BY_CODE
-from kproducer.metrics.metric_table import METRICS, NOT_FROM_JAVA
 
 ROOT = Path(__file__).parents[1]
 _LINE_LENGTH = 110
@@ -180,7 +181,7 @@ def derived_files() -> dict[str, str]:
     """The path of each file below the project's root, and its text."""
     return {
         "kproducer/errors/broker_errors.pyi": broker_errors_stub(),
-        "kproducer/config/producer_settings.py": producer_settings(),
+        "kproducer/_core/config/producer_settings.py": producer_settings(),
         "docs/reference/configuration.md": configuration_page(),
         "docs/reference/errors.md": errors_page(),
         "docs/reference/java-settings.md": _GENERATED_PAGE + java_settings_page(),

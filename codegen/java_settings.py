@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
+from kproducer._core.config.producer_config import DOTTED_NAMES, SETTINGS
 from kproducer.errors.suggestions import instead_of
 
 #: The version that the names and defaults are from.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from codegen.java_settings import JAVA_DEFAULTS
+from kproducer._core.config.producer_config import DOTTED_NAMES, SETTINGS
 from kproducer.compat.confluent_kafka import settings as librdkafka
 from kproducer.compat.kafka import settings as kafka_python
-from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
 from kproducer.errors.suggestions import instead_of, own_name
 
 #: How the names of these settings begin.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kproducer.config.setting import Setting
+from kproducer._core.config.setting import Setting
 from kproducer.spark import format_options, write_options
 from kproducer.spark.option_names import KAFKA_PREFIX
 

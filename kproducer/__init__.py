@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 # isort: off
-from kproducer.runtime import threads  # noqa: F401  # first: it refuses unsupported interpreters
-from kproducer.runtime import source_finder  # noqa: F401  # before every module that is also compiled
+from kproducer._core.runtime import threads  # noqa: F401  # first: it refuses unsupported interpreters
+from kproducer._core.runtime import source_finder  # noqa: F401  # before every module that is also compiled
 
 from kproducer.errors import *  # noqa: F403  # every class of this module is public
 from kproducer.serializers import (
@@ -32,20 +32,25 @@ from kproducer.types import (
 )
 
 if TYPE_CHECKING:
-    from kproducer.accumulator.loop_waiters import CancelledSend as CancelledSend, SendFuture as SendFuture
-    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata as FutureRecordMetadata
+    from kproducer._core.accumulator.loop_waiters import (
+        CancelledSend as CancelledSend,
+        SendFuture as SendFuture,
+    )
+    from kproducer._core.accumulator.future_record_metadata import (
+        FutureRecordMetadata as FutureRecordMetadata,
+    )
     from kproducer.aio.async_kafka_producer import AsyncKafkaProducer as AsyncKafkaProducer
-    from kproducer.bulk.send_many_result import SendManyResult as SendManyResult
-    from kproducer.config.producer_config import ProducerConfig as ProducerConfig
-    from kproducer.config.producer_settings import ProducerSettings as ProducerSettings
+    from kproducer._core.bulk.send_many_result import SendManyResult as SendManyResult
+    from kproducer._core.config.producer_config import ProducerConfig as ProducerConfig
+    from kproducer._core.config.producer_settings import ProducerSettings as ProducerSettings
     from kproducer.errors.broker_errors import UnsupportedVersionError as UnsupportedVersionError
-    from kproducer.engine.producer_health import ProducerHealth as ProducerHealth
-    from kproducer.installation import BuildInfo as BuildInfo, build_info as build_info
+    from kproducer._core.engine.producer_health import ProducerHealth as ProducerHealth
+    from kproducer._core.installation import BuildInfo as BuildInfo, build_info as build_info
     from kproducer.kafka_producer import KafkaProducer as KafkaProducer
-    from kproducer.metrics.metric_sample import MetricSample as MetricSample
-    from kproducer.metrics.metric_table import METRICS as METRICS
-    from kproducer.sending.interceptors import ProducerRecord as ProducerRecord
-    from kproducer.transactions.transaction_arguments import (
+    from kproducer._core.metrics.metric_sample import MetricSample as MetricSample
+    from kproducer._core.metrics.metric_table import METRICS as METRICS
+    from kproducer._core.sending.interceptors import ProducerRecord as ProducerRecord
+    from kproducer._core.transactions.transaction_arguments import (
         ConsumerGroupMetadata as ConsumerGroupMetadata,
         OffsetAndMetadata as OffsetAndMetadata,
         PreparedTransaction as PreparedTransaction,
@@ -57,24 +62,24 @@ __version__ = _VERSION
 #: and errors only, those in which it finds the format not even these, and they start much sooner
 #: without the rest.
 _LATER = {
-    "BuildInfo": "installation",
-    "build_info": "installation",
+    "BuildInfo": "_core.installation",
+    "build_info": "_core.installation",
     "AsyncKafkaProducer": "aio.async_kafka_producer",
-    "CancelledSend": "accumulator.loop_waiters",
-    "SendFuture": "accumulator.loop_waiters",
+    "CancelledSend": "_core.accumulator.loop_waiters",
+    "SendFuture": "_core.accumulator.loop_waiters",
     "KafkaProducer": "kafka_producer",
-    "FutureRecordMetadata": "accumulator.future_record_metadata",
-    "ProducerConfig": "config.producer_config",
-    "ProducerRecord": "sending.interceptors",
-    "ProducerSettings": "config.producer_settings",
+    "FutureRecordMetadata": "_core.accumulator.future_record_metadata",
+    "ProducerConfig": "_core.config.producer_config",
+    "ProducerRecord": "_core.sending.interceptors",
+    "ProducerSettings": "_core.config.producer_settings",
     "UnsupportedVersionError": "errors.broker_errors",
-    "METRICS": "metrics.metric_table",
-    "MetricSample": "metrics.metric_sample",
-    "ProducerHealth": "engine.producer_health",
-    "SendManyResult": "bulk.send_many_result",
-    "ConsumerGroupMetadata": "transactions.transaction_arguments",
-    "OffsetAndMetadata": "transactions.transaction_arguments",
-    "PreparedTransaction": "transactions.transaction_arguments",
+    "METRICS": "_core.metrics.metric_table",
+    "MetricSample": "_core.metrics.metric_sample",
+    "ProducerHealth": "_core.engine.producer_health",
+    "SendManyResult": "_core.bulk.send_many_result",
+    "ConsumerGroupMetadata": "_core.transactions.transaction_arguments",
+    "OffsetAndMetadata": "_core.transactions.transaction_arguments",
+    "PreparedTransaction": "_core.transactions.transaction_arguments",
 }
 
 if not TYPE_CHECKING:

@@ -22,26 +22,26 @@ from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-from kproducer.bulk.bulk_sender import BulkSender
-from kproducer.bulk.send_many_input import SendManyInput
-from kproducer.bulk.send_many_result import SendManyResult
-from kproducer.client.cluster_metadata import fetch_cluster_metadata
-from kproducer.config.producer_config import ProducerConfig
-from kproducer.engine.engine_lifecycle import EngineLifecycle
-from kproducer.engine.transaction_calls import TransactionCalls
+from kproducer._core.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer._core.bulk.bulk_sender import BulkSender
+from kproducer._core.bulk.send_many_input import SendManyInput
+from kproducer._core.bulk.send_many_result import SendManyResult
+from kproducer._core.client.cluster_metadata import fetch_cluster_metadata
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.engine.engine_lifecycle import EngineLifecycle
+from kproducer._core.engine.transaction_calls import TransactionCalls
+from kproducer._core.kernel import IMPLEMENTATION, FastSend, fast_send
+from kproducer._core.runtime.arguments import HeadersInput, checked_timeout_s
+from kproducer._core.runtime.clock import WALL_MS, Clock, SystemClock
+from kproducer._core.runtime.fork_safe_import import import_module
+from kproducer._core.runtime.source_finder import IS_INTERPRETED
+from kproducer._core.sending.admission import Admission, PendingSend
+from kproducer._core.sending.blocking import finish
+from kproducer._core.sending.interceptors import ProducerInterceptors
+from kproducer._core.sending.record_rules import RecordRules
 from kproducer.errors import Outcome, ProducerClosedError
 from kproducer.errors.hidden_variables import hides_arguments
 from kproducer.errors.suggestions import PRODUCER_METHODS, WrongStatement, keyword_hints, no_such_attribute
-from kproducer.kernel import IMPLEMENTATION, FastSend, fast_send
-from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
-from kproducer.runtime.clock import WALL_MS, Clock, SystemClock
-from kproducer.runtime.fork_safe_import import import_module
-from kproducer.runtime.source_finder import IS_INTERPRETED
-from kproducer.sending.admission import Admission, PendingSend
-from kproducer.sending.blocking import finish
-from kproducer.sending.interceptors import ProducerInterceptors
-from kproducer.sending.record_rules import RecordRules
 from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from kproducer.bulk.arrow_columns import ArrowColumns
-    from kproducer.bulk.column_format import ColumnFormat
-    from kproducer.bulk.send_arrow import ArrowSink
-    from kproducer.config.producer_settings import ProducerSettings
-    from kproducer.engine.producer_engine import ProducerEngine
-    from kproducer.engine.producer_health import ProducerHealth
-    from kproducer.metrics.metric_sample import MetricSample
-    from kproducer.transactions.transaction_arguments import (
+    from kproducer._core.bulk.arrow_columns import ArrowColumns
+    from kproducer._core.bulk.column_format import ColumnFormat
+    from kproducer._core.bulk.send_arrow import ArrowSink
+    from kproducer._core.config.producer_settings import ProducerSettings
+    from kproducer._core.engine.producer_engine import ProducerEngine
+    from kproducer._core.engine.producer_health import ProducerHealth
+    from kproducer._core.metrics.metric_sample import MetricSample
+    from kproducer._core.transactions.transaction_arguments import (
         ConsumerGroupMetadata,
         OffsetAndMetadata,
         PreparedTransaction,
@@ -107,7 +107,7 @@ class KafkaProducer:
         """
         if isinstance(settings, (str, os.PathLike)):
             # Imported here, because most programs do not need it.
-            from kproducer.config.properties_file import read_properties
+            from kproducer._core.config.properties_file import read_properties
 
             settings = read_properties(settings)
         config = settings if isinstance(settings, ProducerConfig) else ProducerConfig.from_dotted(settings)
@@ -132,7 +132,7 @@ class KafkaProducer:
         self._lifecycle.start()
         if IMPLEMENTATION == "pure" or (isinstance(Admission.admit, FunctionType) and not IS_INTERPRETED):
             # Imported here, because with the native core no producer needs it.
-            from kproducer.installation import warn_without_native_core
+            from kproducer._core.installation import warn_without_native_core
 
             warn_without_native_core()
         finalizer = weakref.finalize(self, self._lifecycle.finish_collected)
@@ -383,7 +383,7 @@ class KafkaProducer:
         are those of the last 30 to 60 seconds; a mean or maximum of no values is NaN. Any thread; after
         ``close``, the last values. Empty in a forked child that has not used the producer yet.
         """
-        from kproducer.engine.metric_samples import nested_metrics
+        from kproducer._core.engine.metric_samples import nested_metrics
 
         return nested_metrics(self.metric_samples())
 
@@ -398,7 +398,7 @@ class KafkaProducer:
         After ``close``, the last state. A forked child begins with a new one.
         """
         # Imported here, as in ProducerEngine.metric_samples.
-        module = import_module("kproducer.engine.producer_health")
+        module = import_module("kproducer._core.engine.producer_health")
         engine = self._lifecycle.last_engine
         is_closed = self._lifecycle.is_closed
         health: ProducerHealth = (

@@ -24,9 +24,9 @@ except ImportError as error:
         "kproducer.opentelemetry needs the package opentelemetry-api: pip install 'kproducer[opentelemetry]'"
     ) from error
 
+from kproducer._core.runtime.arguments import check_callback
 from kproducer.errors import BrokerError, InvalidArgumentError, KafkaError, Outcome
 from kproducer.kafka_producer import KafkaProducer
-from kproducer.runtime.arguments import check_callback
 from kproducer.types import VERSION
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
     from typing_extensions import Self
 
-    from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-    from kproducer.bulk.send_many_result import SendManyResult
-    from kproducer.runtime.arguments import HeadersInput
+    from kproducer._core.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+    from kproducer._core.bulk.send_many_result import SendManyResult
+    from kproducer._core.runtime.arguments import HeadersInput
     from kproducer.types import RecordMetadata
 
 #: The boundaries that the conventions recommend, in seconds.

@@ -21,8 +21,8 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
+    from kproducer._core.metrics.metric_sample import MetricSample
     from kproducer.kafka_producer import KafkaProducer
-    from kproducer.metrics.metric_sample import MetricSample
 
 
 class ProducerCollector(Collector):

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-from kproducer.accumulator.loop_waiters import CancelledSend, SendFuture, waiters_of
+from kproducer._core.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer._core.accumulator.loop_waiters import CancelledSend, SendFuture, waiters_of
+from kproducer._core.bulk.send_many_result import SendManyResult
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.engine.transaction_calls import abort_after
+from kproducer._core.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords
-from kproducer.bulk.send_many_result import SendManyResult
-from kproducer.config.producer_config import ProducerConfig
-from kproducer.engine.transaction_calls import abort_after
 from kproducer.errors import (
     FatalProducerError,
     IllegalStateError,
@@ -35,18 +36,17 @@ from kproducer.errors.suggestions import (
     no_such_attribute,
 )
 from kproducer.kafka_producer import KafkaProducer
-from kproducer.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from kproducer.accumulator.pending_records import PendingRecords
-    from kproducer.bulk.column_format import ColumnFormat
-    from kproducer.config.producer_settings import ProducerSettings
-    from kproducer.engine.producer_health import ProducerHealth
-    from kproducer.metrics.metric_sample import MetricSample
-    from kproducer.transactions.transaction_arguments import (
+    from kproducer._core.accumulator.pending_records import PendingRecords
+    from kproducer._core.bulk.column_format import ColumnFormat
+    from kproducer._core.config.producer_settings import ProducerSettings
+    from kproducer._core.engine.producer_health import ProducerHealth
+    from kproducer._core.metrics.metric_sample import MetricSample
+    from kproducer._core.transactions.transaction_arguments import (
         ConsumerGroupMetadata,
         OffsetAndMetadata,
         PreparedTransaction,

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kproducer.accumulator.loop_waiters import waiters_of
-from kproducer.runtime.guarded_logger import GuardedLogger
+from kproducer._core.accumulator.loop_waiters import waiters_of
+from kproducer._core.runtime.guarded_logger import GuardedLogger
 
 _log = GuardedLogger(__name__)
 

@@ -21,21 +21,21 @@ from itertools import islice, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer._core.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer._core.sending.admission import PendingSend
+from kproducer._core.sending.needs import MemoryNeed, Need, PreparationNeed, TopicNeed
 from kproducer.errors import (
     KafkaError,
     MetadataTimeoutError,
     Outcome,
     ProducerClosedError,
 )
-from kproducer.sending.admission import PendingSend
-from kproducer.sending.needs import MemoryNeed, Need, PreparationNeed, TopicNeed
 
 if TYPE_CHECKING:
-    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+    from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+    from kproducer._core.engine.engine_lifecycle import EngineLifecycle
+    from kproducer._core.sending.record_rules import RecordRules
     from kproducer.aio.background_calls import BackgroundCalls
-    from kproducer.engine.engine_lifecycle import EngineLifecycle
-    from kproducer.sending.record_rules import RecordRules
     from kproducer.types import PartitionInfo
 
 #: Records that are accepted in one turn of the loop; between two turns, the application's tasks run.

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kproducer._core.client.cluster_metadata import fetch_cluster_metadata
+from kproducer._core.runtime.clock import SystemClock
 from kproducer.cli.connection_options import connection_options, producer_config
-from kproducer.client.cluster_metadata import fetch_cluster_metadata
 from kproducer.errors import ConfigError, KafkaError, printable
-from kproducer.runtime.clock import SystemClock
 from kproducer.types import ClusterMetadata
 
 #: Wide enough for a table in a file or a pipe.

@@ -14,17 +14,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kproducer._core.client.metadata import Metadata
+from kproducer._core.client.network_client import new_network_client
+from kproducer._core.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
+from kproducer._core.config.properties_file import read_properties
+from kproducer._core.records.compression import Compression
+from kproducer._core.runtime.clock import SystemClock
+from kproducer._core.sending.partitioners import make_partitioner
 from kproducer.cli.connection_options import read_kcat_file, set_log_level
 from kproducer.cli.setting_names import in_our_terms, java_setting, resolve, setting_value
-from kproducer.client.metadata import Metadata
-from kproducer.client.network_client import new_network_client
-from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
-from kproducer.config.properties_file import read_properties
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
-from kproducer.records.compression import Compression
-from kproducer.runtime.clock import SystemClock
-from kproducer.sending.partitioners import make_partitioner
 from kproducer.serializers import serializer_name
 
 #: Least widths in the table of settings: narrower cells would be hard to read.

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
+from kproducer._core.config.properties_file import read_properties
+from kproducer._core.config.setting import parse_servers
 from kproducer.cli.setting_names import in_our_terms
-from kproducer.config.producer_config import SETTINGS, ProducerConfig
-from kproducer.config.properties_file import read_properties
-from kproducer.config.setting import parse_servers
 from kproducer.errors import ConfigError
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.serializers import Serializer, resolve_serializer

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 
 import click
 
+from kproducer._core.client.metadata import Metadata
+from kproducer._core.client.network_client import NetworkClient, new_network_client
+from kproducer._core.client.node_connection import ConnectionState
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.network.host_resolver import ResolvedAddress, resolve_host
+from kproducer._core.runtime.clock import SystemClock
 from kproducer.cli.connection_options import (
     connection_options,
     producer_config,
     set_log_level,
 )
-from kproducer.client.metadata import Metadata
-from kproducer.client.network_client import NetworkClient, new_network_client
-from kproducer.client.node_connection import ConnectionState
-from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, KafkaError, NetworkError, printable
-from kproducer.network.host_resolver import ResolvedAddress, resolve_host
-from kproducer.runtime.clock import SystemClock
 from kproducer.types import Node
 
 #: How far a connection has come: the steps before this one have succeeded.

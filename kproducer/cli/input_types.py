@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from uuid import UUID
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer.errors import ConfigError
 from kproducer.serializers import (
     BytesSerializer,

@@ -20,7 +20,7 @@ from kproducer.cli.latency import duration, histogram, histogram_lines, latency_
 from kproducer.errors import KafkaError, KafkaTimeoutError
 
 if TYPE_CHECKING:
-    from kproducer.bulk.send_many_result import SendManyResult
+    from kproducer._core.bulk.send_many_result import SendManyResult
     from kproducer.kafka_producer import KafkaProducer
     from kproducer.types import RecordMetadata
 

@@ -14,7 +14,7 @@ from kproducer.errors import InvalidArgumentError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 
 if TYPE_CHECKING:
-    from kproducer.bulk.send_many_result import SendManyResult
+    from kproducer._core.bulk.send_many_result import SendManyResult
 
 #: One call of the producer takes all lines that have been read, up to these limits.
 CALL_ROWS: Final = 10_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
-from kproducer.config.setting import from_text
+from kproducer._core.config.producer_config import DOTTED_NAMES, SETTINGS
+from kproducer._core.config.setting import from_text
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of, own_name
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import attrs
 
-from kproducer.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.kernel.encoder_plan import Format, PlanNode
 from kproducer.columnar.avro_plan import AvroCompiler
 from kproducer.columnar.avro_schema import schema_of_fields
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
 from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import ConfigError
-from kproducer.kernel.encoder_plan import Format, PlanNode
 from kproducer.schema_registry.avro import SETTINGS, AvroFormat
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.registry_serializer import FoundSchema

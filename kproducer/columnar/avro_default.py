@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kproducer.kernel.varint import encode_varlong
+from kproducer._core.kernel.varint import encode_varlong
 
 #: Returns the schema to which a name refers.
 Resolve = Callable[[Any], Any]

@@ -41,6 +41,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from kproducer._core.kernel.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, PlanNode
+from kproducer._core.kernel.varint import encode_varlong
 from kproducer.columnar.avro_default import encoded_default
 from kproducer.columnar.chosen_columns import (
     BINARY,
@@ -54,8 +56,6 @@ from kproducer.columnar.chosen_columns import (
     type_name,
 )
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, PlanNode
-from kproducer.kernel.varint import encode_varlong
 
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64

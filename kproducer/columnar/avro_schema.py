@@ -9,9 +9,9 @@ import json
 import re
 from typing import Any, Final
 
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.columnar.chosen_columns import BINARY, LISTS, TEXT, ChosenColumns, type_name
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.encoder_plan import ArrowField
 
 _DEFAULT_NAME: Final = "Record"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -9,11 +9,11 @@ import difflib
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from kproducer.bulk.arrow_columns import readable
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.arrow_columns import readable
+from kproducer._core.bulk.column_format import ColumnsToEncode
+from kproducer._core.kernel.arrow import ArrowSource
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.errors import ConfigError, InvalidArgumentError
-from kproducer.kernel.arrow import ArrowSource
-from kproducer.kernel.encoder_plan import ArrowField
 
 TEXT: Final = frozenset({"u", "U", "vu"})
 BINARY: Final = frozenset({"z", "Z", "vz"})

@@ -12,10 +12,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
-from kproducer.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.kernel.encoder_plan import EncoderPlan, Format, PlanNode
 from kproducer.columnar.chosen_columns import ChosenColumns
 from kproducer.columnar.schema_source import SchemaSource
-from kproducer.kernel.encoder_plan import EncoderPlan, Format, PlanNode
 from kproducer.schema_registry.registry_serializer import FoundSchema, SchemaFormat
 
 #: How many results of each kind are remembered. The one that was used least recently goes first, and is made

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import attrs
 
-from kproducer.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.kernel.encoder_plan import Format, PlanNode
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
 from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
 from kproducer.columnar.json_constraints import UNCONSTRAINED, Constraints
@@ -18,7 +19,6 @@ from kproducer.columnar.json_plan import JsonCompiler, JsonOptions
 from kproducer.columnar.json_schema import schema_of_fields
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import ConfigError
-from kproducer.kernel.encoder_plan import Format, PlanNode
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.json_schema import SETTINGS, JsonFormat
 from kproducer.schema_registry.registry_serializer import FoundSchema

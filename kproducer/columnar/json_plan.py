@@ -43,6 +43,7 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kproducer._core.kernel.encoder_plan import ROW, ArrowField, JsonOperation, PlanNode
 from kproducer.columnar.chosen_columns import (
     BINARY,
     INTEGERS,
@@ -54,7 +55,6 @@ from kproducer.columnar.chosen_columns import (
 )
 from kproducer.columnar.json_constraints import Constraints, ViolatedError
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.encoder_plan import ROW, ArrowField, JsonOperation, PlanNode
 
 UUID_EXTENSION: Final = "arrow.uuid"
 _MS_PER_DAY: Final = 86_400_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from kproducer._core.kernel.encoder_plan import ArrowField, JsonOperation
 from kproducer.columnar.chosen_columns import LISTS, ChosenColumns, type_name
 from kproducer.columnar.json_plan import JsonOptions, scalar
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.encoder_plan import ArrowField, JsonOperation
 
 #: Schema Registry assumes it for schemas that name none.
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"

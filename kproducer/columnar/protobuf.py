@@ -10,13 +10,13 @@ from typing import Any
 
 import attrs
 
-from kproducer.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.kernel.encoder_plan import Format, PlanNode
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
 from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
 from kproducer.columnar.protobuf_plan import ProtobufCompiler
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import ConfigError
-from kproducer.kernel.encoder_plan import Format, PlanNode
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.protobuf import SETTINGS, ProtobufFormat
 

@@ -9,6 +9,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from kproducer._core.kernel.encoder_plan import (
+    CONSTANT,
+    NOT_IF_DEFAULT,
+    ROW,
+    ArrowField,
+    PlanNode,
+    ProtobufOperation,
+)
 from kproducer.columnar.chosen_columns import LISTS, ChosenColumns, not_in_schema
 from kproducer.columnar.protobuf_types import (
     END_GROUP,
@@ -26,14 +34,6 @@ from kproducer.columnar.protobuf_types import (
 )
 from kproducer.columnar.protobuf_well_known import well_known
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.encoder_plan import (
-    CONSTANT,
-    NOT_IF_DEFAULT,
-    ROW,
-    ArrowField,
-    PlanNode,
-    ProtobufOperation,
-)
 
 #: The most oneofs of a message: the kernel keeps a bit for each in one word.
 _MOST_ONEOFS: Final = 63

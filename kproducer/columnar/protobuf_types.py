@@ -46,9 +46,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from kproducer._core.kernel.encoder_plan import ArrowField, PlanNode, ProtobufOperation
+from kproducer._core.kernel.varint import encode_unsigned
 from kproducer.columnar.chosen_columns import BINARY, INTEGERS, TEXT, type_name
-from kproducer.kernel.encoder_plan import ArrowField, PlanNode, ProtobufOperation
-from kproducer.kernel.varint import encode_unsigned
 
 #: Wire types of Protobuf's encoding.
 VARINT: Final = 0

@@ -8,6 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from kproducer._core.kernel.encoder_plan import (
+    CONSTANT,
+    NOT_IF_DEFAULT,
+    SAME,
+    ArrowField,
+    PlanNode,
+    ProtobufOperation,
+)
 from kproducer.columnar.chosen_columns import INTEGERS, LISTS, TEXT, TICKS_PER_SECOND
 from kproducer.columnar.protobuf_types import (
     FIXED64,
@@ -18,14 +26,6 @@ from kproducer.columnar.protobuf_types import (
     scalar,
     tag,
     varint,
-)
-from kproducer.kernel.encoder_plan import (
-    CONSTANT,
-    NOT_IF_DEFAULT,
-    SAME,
-    ArrowField,
-    PlanNode,
-    ProtobufOperation,
 )
 
 _MS_PER_DAY: Final = 86_400_000

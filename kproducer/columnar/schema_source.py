@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnsToEncode
 from kproducer.errors import ConfigError, InvalidArgumentError
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.registry_serializer import (

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kproducer._core.kernel.avro_records import AvroRecordEncoder, ValueChild, ValueNode, ValueOperation
+from kproducer._core.kernel.varint import encode_varlong
 from kproducer.errors import SerializationError
-from kproducer.kernel.avro_records import AvroRecordEncoder, ValueChild, ValueNode, ValueOperation
-from kproducer.kernel.varint import encode_varlong
 
 #: Encodes one value.
 Encoder = Callable[[Any], bytes]

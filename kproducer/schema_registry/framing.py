@@ -11,8 +11,8 @@ import struct
 import uuid
 from collections.abc import Sequence
 
+from kproducer._core.kernel.varint import encode_varint
 from kproducer.errors import SerializationError
-from kproducer.kernel.varint import encode_varint
 from kproducer.schema_registry.schemas import RegisteredSchema
 
 _MAGIC_ID = 0

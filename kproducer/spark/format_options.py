@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kproducer.config.setting import (
+from kproducer._core.config.setting import (
     Setting,
     boolean,
     choice,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from kproducer.config.producer_config import DOTTED_NAMES
+from kproducer._core.config.producer_config import DOTTED_NAMES
 from kproducer.errors import AuthenticationError, ConfigError, SslAuthenticationError
 from kproducer.spark.format_options import CONF_NAMES, REGISTRY_PREFIX
 

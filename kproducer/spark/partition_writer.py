@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import TaskContext
 
-from kproducer.bulk.arrow_columns import ArrowColumns
-from kproducer.bulk.send_arrow import RowRefusedError
+from kproducer._core.bulk.arrow_columns import ArrowColumns
+from kproducer._core.bulk.send_arrow import RowRefusedError
 from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.spark.errors import SparkOptionError, SparkWriteError

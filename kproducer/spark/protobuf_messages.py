@@ -19,7 +19,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnsToEncode
 from kproducer.columnar.format_plans import ResolvedColumns
 from kproducer.columnar.protobuf import ProtobufRoot
 from kproducer.errors import SerializationError

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from kproducer.bulk.column_format import ColumnFormat, ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode
+from kproducer._core.kernel.arrow import ArrowSource
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.columnar.avro import Avro
 from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError
-from kproducer.kernel.arrow import ArrowSource
-from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from kproducer.spark.arrow_types import arrow_type, type_mistakes
 from kproducer.spark.errors import SparkOptionError, SparkSchemaError, SparkWriteError

@@ -17,7 +17,7 @@ from pyspark.sql import types as t
 from kproducer.spark.errors import SparkSchemaError
 
 if TYPE_CHECKING:
-    from kproducer.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
+    from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
 
 #: Every column that can be written, with likely misspellings. Extra columns are ignored, as by Spark's sink,
 #: but ignoring a misspelt one would lose all keys or headers.

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
-from kproducer.config.setting import (
+from kproducer._core.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
+from kproducer._core.config.setting import (
     Setting,
     boolean,
     choice,
@@ -25,9 +25,9 @@ from kproducer.config.setting import (
     shown,
     special,
 )
+from kproducer._core.runtime.arguments import topic_mistake
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
-from kproducer.runtime.arguments import topic_mistake
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.format_options import FORMAT_OPTIONS
 from kproducer.spark.option_names import KAFKA_PREFIX, OPTION_OF_SETTING, config_mistake
@@ -316,7 +316,7 @@ def _parse_settings(
             config = ProducerConfig.from_dotted(settings)
             if config.uses_sasl:
                 # Imported here, because most writes do not need it.
-                from kproducer.security.sasl_settings import sasl_mechanism_of
+                from kproducer._core.security.sasl_settings import sasl_mechanism_of
 
                 sasl_mechanism_of(config)
         except ConfigError as error:
@@ -336,7 +336,7 @@ def _setting_mistake(name: str, value: str) -> str | None:
         return str(error)
     if attribute == "partitioner":
         # Imported here, because planning a write without a partitioner should not load the kernel.
-        from kproducer.sending.partitioners import make_partitioner
+        from kproducer._core.sending.partitioners import make_partitioner
 
         try:
             # Kafka's own Java classes have counterparts with the same names; other classes cannot run here.

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer.compat.bootstrap_servers import with_default_ports
 from kproducer.compat.kafka.settings import own_settings
-from kproducer.config.producer_config import ProducerConfig
 
 GIVEN: list[Any] = [
     "a",

@@ -11,9 +11,9 @@ import confluent_kafka as peer
 import pytest
 
 from kproducer import KafkaProducer
+from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.compat import confluent_kafka as adapter
 from kproducer.compat.confluent_kafka import settings
-from kproducer.config.producer_config import SETTINGS, ProducerConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVERS = {"bootstrap.servers": "localhost:9092"}

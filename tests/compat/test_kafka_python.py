@@ -25,7 +25,7 @@ from tests.support.kafka.kafka_python import kafka_errors as peer_errors
 # isort: on
 
 from kproducer import KafkaTimeoutError, Outcome, StringSerializer
-from kproducer.client.metadata import Metadata
+from kproducer._core.client.metadata import Metadata
 from kproducer.compat import kafka as adapter
 from kproducer.compat.kafka import errors as adapter_errors
 from kproducer.compat.kafka import settings as adapter_settings

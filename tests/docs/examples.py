@@ -7,8 +7,8 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from kproducer.config.producer_config import DOTTED_NAMES, ProducerConfig
-from kproducer.security.sasl_settings import sasl_mechanism_of
+from kproducer._core.config.producer_config import DOTTED_NAMES, ProducerConfig
+from kproducer._core.security.sasl_settings import sasl_mechanism_of
 
 ROOT = Path(__file__).parents[2]
 _ATTRIBUTES = {dotted: name for name, dotted in DOTTED_NAMES.items()}

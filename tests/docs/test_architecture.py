@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kproducer"
+CORE = PACKAGE / "_core"
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PATHS = dict(re.findall(r"<!-- (\S+) -->\n(.*?)<!-- end of \1 -->", TEXT, re.DOTALL))
 STEP = re.compile(r"^\d+\. .*: `([^`]+)`, `([^`]+)`$", re.MULTILINE)

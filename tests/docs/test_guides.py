@@ -12,7 +12,7 @@ import pytest
 
 from codegen.broker_error_advice import BROKER_ERROR_ADVICE
 from kproducer import METRICS, ProducerHealth
-from kproducer.config.producer_config import SETTINGS
+from kproducer._core.config.producer_config import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -15,9 +15,9 @@ from codegen.java_settings import (
     has_same_default,
     java_settings,
 )
+from kproducer._core.config.producer_config import DOTTED_NAMES, ProducerConfig
 from kproducer.cli.configuration import config as config_command
 from kproducer.cli.configuration import resolve
-from kproducer.config.producer_config import DOTTED_NAMES, ProducerConfig
 from kproducer.errors import ConfigError
 
 ROWS = java_settings()

@@ -14,12 +14,12 @@ from click.testing import CliRunner
 
 import kproducer
 from kproducer import AsyncKafkaProducer, InvalidArgumentError, KafkaProducer, RecordMetadata
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.config.producer_config import DOTTED_NAMES, SETTINGS
+from kproducer._core.runtime.arguments import check_callback
 from kproducer.cli.configuration import config as config_command
 from kproducer.compat.confluent_kafka.settings import CONSUMER_NAMES
-from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
 from kproducer.errors.suggestions import instead_of
-from kproducer.runtime.arguments import check_callback
 
 FOLDER = Path(__file__).parents[2] / "docs" / "migration"
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in sorted(FOLDER.glob("*.md"))}

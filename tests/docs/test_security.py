@@ -10,8 +10,8 @@ import pytest
 
 from codegen.security_names import security_names
 from kproducer import ConfigError, ProducerConfig
-from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
-from kproducer.config.properties_file import read_properties
+from kproducer._core.config.producer_config import DOTTED_NAMES, SETTINGS
+from kproducer._core.config.properties_file import read_properties
 from tests.docs.examples import ROOT, Example, check_settings, examples, settings_in
 
 PAGE = "docs/security.md"

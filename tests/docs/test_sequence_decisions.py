@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
+from kproducer._core.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
 
 PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "transactions.md").read_text()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
+from kproducer._core.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "internals" / "transactions.md"

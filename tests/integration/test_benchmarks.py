@@ -54,7 +54,7 @@ from benchmarks.workload import (
     distinct_records,
     repeated,
 )
-from kproducer.records.compression import Compression
+from kproducer._core.records.compression import Compression
 from kproducer.testing import FakeKafka
 from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.support.kafka.topics import create_topic
@@ -446,7 +446,10 @@ def test_percentiles_are_of_the_nearest_rank(percent, expected):
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        ("/a/kproducer/kernel/native/_append.cpython-311-x86_64-linux-gnu.so", "native kernel, _append"),
+        (
+            "/a/kproducer/_core/kernel/native/_append.cpython-311-x86_64-linux-gnu.so",
+            "native kernel, _append",
+        ),
         ("/usr/lib/libpython3.11.so.1.0", "Python interpreter"),
         ("/usr/lib/x86_64-linux-gnu/libc.so.6", "C library (copies, locks)"),
         ("[kernel.kallsyms]", "system calls (sockets, memory)"),

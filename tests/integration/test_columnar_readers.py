@@ -21,9 +21,9 @@ from confluent_kafka.serialization import SerializationContext as ConfluentConte
 from hypothesis import HealthCheck, Phase, given, settings
 
 from kproducer import KafkaProducer, SerializationError
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnsToEncode
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.columnar import Avro, avro_schema
-from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.schema_registry import (
     AvroSerializer,
     SchemaRegistryClient,

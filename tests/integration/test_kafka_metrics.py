@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kproducer import KafkaProducer
-from kproducer.metrics.metric_table import METRICS, NOT_FROM_JAVA
+from kproducer._core.metrics.metric_table import METRICS, NOT_FROM_JAVA
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.java_process import run_java
 from tests.support.kafka.topics import create_topic

@@ -13,8 +13,8 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric, MetricsData
 
 from kproducer import KafkaProducer
-from kproducer.records.compression import Compression
-from kproducer.telemetry import client_telemetry
+from kproducer._core.records.compression import Compression
+from kproducer._core.telemetry import client_telemetry
 from tests.support.kafka.fixtures import start_or_skip
 from tests.support.kafka.java_process import compile_java, run_java
 from tests.support.kafka.maven_artifacts import KafkaUnavailableError

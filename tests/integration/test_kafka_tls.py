@@ -197,7 +197,7 @@ def test_a_plaintext_listener_is_recognised(secured: Secured) -> None:
 def test_refused_connections_are_not_retried_in_a_tight_loop(
     secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kproducer.network.tls_transport import TlsTransport
+    from kproducer._core.network.tls_transport import TlsTransport
 
     attempts: list[float] = []
     new = TlsTransport.__init__

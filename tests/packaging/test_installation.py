@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import kproducer
-from kproducer import kernel
-from kproducer.runtime import threads
+from kproducer._core import kernel
+from kproducer._core.runtime import threads
 
 
 def run_python(code: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -69,7 +69,7 @@ def test_build_info_prints_one_fact_per_line() -> None:
 
 def test_build_info_misses_no_module_that_this_system_cannot_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setitem(sys.modules, "kproducer.network._native_channel_io", None)
+    monkeypatch.setitem(sys.modules, "kproducer._core.network._native_channel_io", None)
     info = kproducer.build_info()
     assert not any("_native_channel_io" in module for module in (*info.native_modules, *info.missing_modules))
 
@@ -87,14 +87,14 @@ def test_build_info_names_the_variable_that_chose_the_kernel() -> None:
 def test_build_info_names_a_missing_module_and_the_reason() -> None:
     # A module that cannot be imported, as after an installation without a compiler.
     code = (
-        "import sys; sys.modules['kproducer.kernel.native._batch'] = None\n"
+        "import sys; sys.modules['kproducer._core.kernel.native._batch'] = None\n"
         "import kproducer; info = kproducer.build_info()\n"
         "print(info)"
     )
     done = run_python(code, KPRODUCER_KERNEL="auto")
     lines = done.stdout.splitlines()
     assert lines[1].startswith("kernel: pure (the native core is not complete: "), done.stderr
-    assert any(line.startswith("  kproducer.kernel.native._batch: import of ") for line in lines)
+    assert any(line.startswith("  kproducer._core.kernel.native._batch: import of ") for line in lines)
     assert max(map(len, lines)) < 200
 
 
@@ -111,13 +111,13 @@ def test_an_interpreter_with_gil_is_accepted(monkeypatch: pytest.MonkeyPatch) ->
     threads.refuse_without_gil()
 
 
-@pytest.mark.parametrize("module", ["kproducer", "kproducer.kernel", "kproducer.spark"])
+@pytest.mark.parametrize("module", ["kproducer", "kproducer._core.kernel", "kproducer.spark"])
 def test_the_refusal_precedes_all_other_imports(module: str) -> None:
     code = (
         "import sys; sys._is_gil_enabled = lambda: False\n"
         f"try: import {module}\n"
         "except ImportError as error: print(error)\n"
-        "print(sorted({'kproducer.errors', 'kproducer.kernel', 'attrs', 'crc32c'} & set(sys.modules)))"
+        "print(sorted({'kproducer.errors', 'kproducer._core.kernel', 'attrs', 'crc32c'} & set(sys.modules)))"
     )
     done = run_python(code)
     refusal, imported = done.stdout.splitlines()
@@ -135,7 +135,7 @@ def test_the_refusal_precedes_all_other_imports(module: str) -> None:
 )
 def test_compiled_python_modules_can_be_run_as_sources(environment: dict[str, str], client: str) -> None:
     code = (
-        "import kproducer, kproducer.sender.sender as module\n"
+        "import kproducer, kproducer._core.sender.sender as module\n"
         "print(kproducer.build_info().client, module.__file__)"
     )
     done = run_python(code, **{"KPRODUCER_KERNEL": "native", "KPRODUCER_INTERPRETED": "0", **environment})
@@ -146,13 +146,13 @@ def test_compiled_python_modules_can_be_run_as_sources(environment: dict[str, st
 
 SECOND_INTERPRETER = """
 import sys
-import kproducer.sender.sender
+import kproducer._core.sender.sender
 code = '''
 import sys
 sys.path = {path!r}
-import kproducer, kproducer.sender.sender as module
+import kproducer, kproducer._core.sender.sender as module
 print(kproducer.build_info().client, module.__file__)
-kproducer.installation.warn_without_native_core()
+kproducer._core.installation.warn_without_native_core()
 sys.stdout.flush()
 '''.format(path=sys.path)
 if sys.version_info >= (3, 13):
@@ -178,7 +178,7 @@ def test_a_second_interpreter_of_the_process_runs_the_sources() -> None:
     assert "compiler" not in done.stderr
 
 
-@pytest.mark.parametrize("missing", ["kproducer.kernel.native._batch", "kproducer_messages._native"])
+@pytest.mark.parametrize("missing", ["kproducer._core.kernel.native._batch", "kproducer_messages._native"])
 def test_a_test_run_with_an_incomplete_native_core_fails(missing: str) -> None:
     code = (
         f"import sys, pytest; sys.modules['{missing}'] = None; "
@@ -232,13 +232,13 @@ def test_a_producer_warns_if_only_its_client_is_not_compiled() -> None:
     # As if mypyc had failed: the kernel is compiled, the Python modules are not.
     interpret = (
         "import sys\n"
-        "from kproducer.runtime.source_finder import SourceFinder\n"
+        "from kproducer._core.runtime.source_finder import SourceFinder\n"
         "sys.meta_path.insert(0, SourceFinder)\n"
-        "sys.modules['kproducer._compiled__mypyc'] = None\n"
+        "sys.modules['kproducer._core._compiled__mypyc'] = None\n"
     )
     done = run_python(interpret + START_TWO_PRODUCERS, KPRODUCER_KERNEL="native", KPRODUCER_INTERPRETED="0")
     assert done.stderr.count("native core") == 1
-    assert "kproducer._compiled__mypyc" in done.stderr
+    assert "kproducer._core._compiled__mypyc" in done.stderr
     assert "KPRODUCER_INTERPRETED=1" in done.stderr
 
 

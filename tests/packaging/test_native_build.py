@@ -189,12 +189,13 @@ def test_modules_of_a_checkout_have_symbols_for_profilers(project: Path) -> None
 @pytest.fixture
 def typed_project(project: Path) -> Path:
     """The project with two modules that mypyc compiles, one of which uses the other."""
-    for package in ("network", "sender"):
-        (project / "kproducer" / package).mkdir()
-        (project / "kproducer" / package / "__init__.py").touch()
-    (project / "kproducer" / "network" / "wakeup.py").write_text("def answer() -> int:\n    return 42\n")
-    (project / "kproducer" / "sender" / "metrics.py").write_text(
-        "from kproducer.network.wakeup import answer\ndef twice() -> int:\n    return 2 * answer()\n"
+    core = project / "kproducer" / "_core"
+    for package in (core, core / "network", core / "sender"):
+        package.mkdir()
+        (package / "__init__.py").touch()
+    (core / "network" / "wakeup.py").write_text("def answer() -> int:\n    return 42\n")
+    (core / "sender" / "metrics.py").write_text(
+        "from kproducer._core.network.wakeup import answer\ndef twice() -> int:\n    return 2 * answer()\n"
     )
     return project
 
@@ -210,7 +211,7 @@ def test_metadata_is_written_without_mypyc(typed_project: Path) -> None:
     assert not (typed_project / "called").exists()
 
 
-USE = "from kproducer.sender import metrics; print(metrics.twice(), metrics.__file__)"
+USE = "from kproducer._core.sender import metrics; print(metrics.twice(), metrics.__file__)"
 
 
 def test_python_modules_are_compiled_beside_their_sources(typed_project: Path) -> None:
@@ -260,7 +261,7 @@ def test_progress_is_shown_for_what_is_compiled(typed_project: Path) -> None:
 
 
 def test_a_python_module_that_left_the_list_runs_as_it_is(typed_project: Path) -> None:
-    compiled = typed_project / "kproducer" / "sender" / ("other" + EXTENSION_SUFFIXES[0])
+    compiled = typed_project / "kproducer" / "_core" / "sender" / ("other" + EXTENSION_SUFFIXES[0])
     compiled.touch()
     compiled.with_name("other.py").touch()
     assert build(typed_project, *IN_PLACE).returncode == 0
@@ -273,7 +274,7 @@ def test_a_python_module_that_left_the_list_runs_as_it_is(typed_project: Path) -
 def test_python_modules_that_cannot_be_compiled_run_as_they_are(typed_project: Path, broken: str) -> None:
     environment = {"CC": "false"} if broken == "no compiler" else {}
     if broken == "a type error":
-        source = typed_project / "kproducer" / "network" / "wakeup.py"
+        source = typed_project / "kproducer" / "_core" / "network" / "wakeup.py"
         source.write_text(source.read_text() + "unused: str = answer()\n")
     command = ["-c", "import setuptools; setuptools.setup()", "build_ext", "--inplace"]
     done = build(typed_project, *command, KPRODUCER_REQUIRE_NATIVE="0", **environment)
@@ -414,16 +415,17 @@ def test_modules_compiled_from_older_sources_are_named(project: Path) -> None:
 
 def test_a_python_module_is_as_new_as_the_shared_one(tmp_path: Path) -> None:
     source, shim = (
-        tmp_path / "kproducer" / "sender" / f"sender{suffix}" for suffix in (".py", EXTENSION_SUFFIXES[0])
+        tmp_path / "kproducer" / "_core" / "sender" / f"sender{suffix}"
+        for suffix in (".py", EXTENSION_SUFFIXES[0])
     )
-    shared = tmp_path / "kproducer" / f"_compiled__mypyc{EXTENSION_SUFFIXES[0]}"
+    shared = tmp_path / "kproducer" / "_core" / f"_compiled__mypyc{EXTENSION_SUFFIXES[0]}"
     source.parent.mkdir(parents=True)
     for number, path in enumerate((shim, source, shared)):  # the shim is not compiled again
         path.touch()
         os.utime(path, (number, number))
     assert stale_modules(tmp_path) == []
     make_newer(source)
-    assert stale_modules(tmp_path) == ["kproducer.sender.sender"]
+    assert stale_modules(tmp_path) == ["kproducer._core.sender.sender"]
 
 
 def test_every_source_has_a_stub_and_every_stub_a_source() -> None:
@@ -443,28 +445,28 @@ def wheel_of(folder: Path, *names: str) -> Path:
 
 
 def test_a_wheel_without_the_core_is_refused(tmp_path: Path) -> None:
-    wheel = wheel_of(tmp_path, "kproducer/__init__.py", "kproducer/kernel/native/_batch.pyi")
+    wheel = wheel_of(tmp_path, "kproducer/__init__.py", "kproducer/_core/kernel/native/_batch.pyi")
     with pytest.raises(WheelError, match=r"lacks the native core: kproducer\.kernel\.native\._batch"):
-        check_contents(wheel, ["kproducer.kernel.native._batch"])
+        check_contents(wheel, ["kproducer._core.kernel.native._batch"])
 
 
 def test_a_wheel_with_sources_is_refused(tmp_path: Path) -> None:
-    module = "kproducer/kernel/native/_batch"
+    module = "kproducer/_core/kernel/native/_batch"
     wheel = wheel_of(tmp_path, module + EXTENSION_SUFFIXES[0], module + ".pyx")
     with pytest.raises(WheelError, match="files that only builds need"):
-        check_contents(wheel, ["kproducer.kernel.native._batch"])
+        check_contents(wheel, ["kproducer._core.kernel.native._batch"])
 
 
 def test_a_wheel_with_the_core_is_accepted(tmp_path: Path) -> None:
-    module = "kproducer/kernel/native/_batch"
+    module = "kproducer/_core/kernel/native/_batch"
     for suffix in (EXTENSION_SUFFIXES[0], ".cpython-399-x86_64-linux-musl.so"):  # also of another Python
         check_contents(wheel_of(tmp_path, module + suffix), [module.replace("/", ".")])
 
 
 def test_the_sources_of_the_checkout_are_found() -> None:
     found = native_sources(ROOT)
-    assert found["kproducer.kernel.native._batch"].suffix == ".pyx"
-    assert found["kproducer.sender.sender"].suffix == ".py"
+    assert found["kproducer._core.kernel.native._batch"].suffix == ".pyx"
+    assert found["kproducer._core.sender.sender"].suffix == ".py"
 
 
 def test_systems_without_epoll_compile_everything_but_the_module_that_needs_it(
@@ -472,7 +474,7 @@ def test_systems_without_epoll_compile_everything_but_the_module_that_needs_it(
 ) -> None:
     everything = set(native_sources(ROOT))
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert everything - set(native_sources(ROOT)) == {"kproducer.network._native_channel_io"}
+    assert everything - set(native_sources(ROOT)) == {"kproducer._core.network._native_channel_io"}
 
 
 def test_python_modules_have_types_where_only_the_requirements_of_the_build_are_installed(

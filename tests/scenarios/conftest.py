@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kproducer.network.selector import Selector
+from kproducer._core.network.selector import Selector
 from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.harness import PollMeter, Resources, WatchedProducer
 

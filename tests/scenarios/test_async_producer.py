@@ -38,7 +38,7 @@ from kproducer import (
     SerializationError,
     TopicPartition,
 )
-from kproducer.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.aio.waiting_records import WaitingRecords
 from kproducer.compat.aiokafka import AIOKafkaProducer
 from kproducer.schema_registry import AvroSerializer, SchemaRegistryClient

@@ -15,7 +15,7 @@ from kproducer import (
     Outcome,
     ProducerClosedError,
 )
-from kproducer.engine import producer_engine
+from kproducer._core.engine import producer_engine
 from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer

@@ -25,9 +25,9 @@ from kproducer import (
     TransactionAbortedError,
     UnsupportedVersionError,
 )
+from kproducer._core.transactions.coordinator_session import CoordinatorSession
 from kproducer.testing.fakebroker import Close, FakeCluster, RequestContext, faults
 from kproducer.testing.fakebroker.transaction_coordinator import NO_PRODUCER, Producer
-from kproducer.transactions.coordinator_session import CoordinatorSession
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from kproducer import KafkaError
-from kproducer.network import selector
-from kproducer.network.channel_io import PortableChannelIo
+from kproducer._core.network import selector
+from kproducer._core.network.channel_io import PortableChannelIo
 from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S

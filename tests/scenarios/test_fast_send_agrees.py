@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kproducer import KafkaProducer
-from kproducer.kernel import IMPLEMENTATION
-from kproducer.sending import blocking
+from kproducer._core.kernel import IMPLEMENTATION
+from kproducer._core.sending import blocking
 from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios.harness import PATIENCE_S
 from tests.support.waiting import learn_topics

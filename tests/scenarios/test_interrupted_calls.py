@@ -10,12 +10,12 @@ import threading
 import pytest
 
 from kproducer import CloseTimeoutError, KafkaProducer, ProducerClosedError
-from kproducer.accumulator.partition_queue import PartitionQueues
-from kproducer.accumulator.record_accumulator import RecordAccumulator
-from kproducer.engine import producer_engine
-from kproducer.engine.engine_lifecycle import EngineLifecycle
-from kproducer.engine.producer_engine import ProducerEngine
-from kproducer.sender.sender import Sender
+from kproducer._core.accumulator.partition_queue import PartitionQueues
+from kproducer._core.accumulator.record_accumulator import RecordAccumulator
+from kproducer._core.engine import producer_engine
+from kproducer._core.engine.engine_lifecycle import EngineLifecycle
+from kproducer._core.engine.producer_engine import ProducerEngine
+from kproducer._core.sender.sender import Sender
 from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kproducer.records.batch_sizing import SMALLEST_BUFFER_BYTES
+from kproducer._core.records.batch_sizing import SMALLEST_BUFFER_BYTES
 from kproducer.testing.fakebroker import faults
 from tests.scenarios.conftest import Stage
 

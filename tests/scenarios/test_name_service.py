@@ -16,8 +16,8 @@ from kproducer import (
     Outcome,
     ProducerConfig,
 )
+from kproducer._core.transactions.coordinator_session import CoordinatorSession
 from kproducer.testing.fakebroker import FakeCluster
-from kproducer.transactions.coordinator_session import CoordinatorSession
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.scenarios.test_fork_and_exit import run_script

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from kproducer._core.security import oauth_settings, oauth_tokens
+from kproducer._core.security.oauth_tokens import TokenSource
 from kproducer.errors import AuthenticationError, MetadataTimeoutError
-from kproducer.security import oauth_settings, oauth_tokens
-from kproducer.security.oauth_tokens import TokenSource
 from kproducer.testing.fakebroker import FakeCluster
 from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from tests.scenarios.conftest import Stage

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kproducer import AuthenticationError, ConfigError, KafkaError, KafkaProducer, MetadataTimeoutError
-from kproducer.network import host_resolver
+from kproducer._core.network import host_resolver
 from tests.scenarios.conftest import Stage
 from tests.support.loopback import closed_port
 from tests.support.proxies import LoopbackProxy
@@ -216,7 +216,7 @@ def test_names_cannot_be_both_left_to_the_proxy_and_looked_up_here() -> None:
 @pytest.mark.parametrize("package", ["h11", "socksio"])
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(__import__("sys").modules, package, None)
-    monkeypatch.delitem(__import__("sys").modules, "kproducer.network.proxy_handshakes", raising=False)
-    monkeypatch.delattr("kproducer.network.proxy_handshakes", raising=False)
+    monkeypatch.delitem(__import__("sys").modules, "kproducer._core.network.proxy_handshakes", raising=False)
+    monkeypatch.delattr("kproducer._core.network.proxy_handshakes", raising=False)
     with pytest.raises(ConfigError, match=rf"{package}.*pip install 'kproducer\[proxy\]'"):
         KafkaProducer("localhost:9092", proxy_url="socks5://localhost:1080")

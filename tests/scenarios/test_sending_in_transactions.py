@@ -22,8 +22,8 @@ from kproducer import (
     SerializationError,
     build_info,
 )
-from kproducer.bulk.arrow_columns import ArrowColumns
-from kproducer.bulk.send_arrow import RowRefusedError
+from kproducer._core.bulk.arrow_columns import ArrowColumns
+from kproducer._core.bulk.send_arrow import RowRefusedError
 from kproducer.compat.confluent_kafka import Producer
 from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals

@@ -12,7 +12,7 @@ from kproducer_messages import GetTelemetrySubscriptionsResponse, PushTelemetryR
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from kproducer import IllegalStateError, KafkaError, KafkaTimeoutError, ProducerClosedError
-from kproducer.telemetry import client_telemetry, telemetry_link
+from kproducer._core.telemetry import client_telemetry, telemetry_link
 from kproducer.testing.fakebroker.actions import Close, Hold, Reply, Silence
 
 GET, PUSH, PRODUCE = 71, 72, 0

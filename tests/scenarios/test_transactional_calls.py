@@ -23,7 +23,7 @@ from kproducer import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.producer_batch import ProducerBatch
 from kproducer.testing.fakebroker import FakeCluster, RequestContext, faults
 from kproducer.testing.fakebroker.actions import Action
 from tests.scenarios.conftest import Stage

@@ -27,8 +27,8 @@ from kproducer import (
     ProducerClosedError,
     TransactionAbortedError,
 )
-from kproducer.accumulator.loop_waiters import CancelledSend
-from kproducer.transactions.transaction_arguments import (
+from kproducer._core.accumulator.loop_waiters import CancelledSend
+from kproducer._core.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     PreparedTransaction,

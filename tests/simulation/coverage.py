@@ -14,12 +14,12 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kproducer.sender import produce_responses
-from kproducer.transactions import sequence_tracker, transaction_protocol
-from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
-from kproducer.transactions.sequence_tracker import SequenceTracker, Verdict, decide
-from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
-from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
+from kproducer._core.sender import produce_responses
+from kproducer._core.transactions import sequence_tracker, transaction_protocol
+from kproducer._core.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
+from kproducer._core.transactions.sequence_tracker import SequenceTracker, Verdict, decide
+from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
+from kproducer._core.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 from tests.simulation.codes import CODES
 
 #: Whether ``decide`` can be watched.

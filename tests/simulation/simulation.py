@@ -20,8 +20,8 @@ from typing import Any
 import attrs
 
 from kproducer import CloseTimeoutError, KafkaError, KafkaProducer
-from kproducer.client.metadata import Metadata
-from kproducer.client.metadata_snapshot import ZERO_TOPIC_ID
+from kproducer._core.client.metadata import Metadata
+from kproducer._core.client.metadata_snapshot import ZERO_TOPIC_ID
 from kproducer.testing.fakebroker import FakeCluster
 from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from tests.simulation import callers, coverage

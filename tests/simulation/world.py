@@ -24,17 +24,17 @@ from typing import Any
 import kproducer_messages
 import pyarrow as pa
 
-import kproducer.bulk
-import kproducer.client
-import kproducer.config
-import kproducer.engine
-import kproducer.metrics
-import kproducer.security
-import kproducer.telemetry
+import kproducer._core.bulk
+import kproducer._core.client
+import kproducer._core.config
+import kproducer._core.engine
+import kproducer._core.metrics
+import kproducer._core.security
+import kproducer._core.telemetry
+import kproducer._core.transactions
 import kproducer.testing
-import kproducer.transactions
 from kproducer import kafka_producer
-from kproducer.accumulator import (
+from kproducer._core.accumulator import (
     buffer_pool,
     future_record_metadata,
     loop_waiters,
@@ -42,8 +42,8 @@ from kproducer.accumulator import (
     partition_queue,
     record_accumulator,
 )
-from kproducer.network import channel_io, host_resolver, selector
-from kproducer.runtime import threads as io_threads
+from kproducer._core.network import channel_io, host_resolver, selector
+from kproducer._core.runtime import threads as io_threads
 from kproducer.types import Node
 from tests.simulation import threads
 from tests.simulation.network import Network, Selector
@@ -51,20 +51,20 @@ from tests.simulation.scheduler import Scheduler, Task
 
 # What is imported within a simulation would keep its clocks and locks, and take steps in the first run only.
 for _package in (
-    kproducer.bulk,
-    kproducer.client,
-    kproducer.config,
-    kproducer.engine,
-    kproducer.metrics,
-    kproducer.security,
-    kproducer.transactions,
+    kproducer._core.bulk,
+    kproducer._core.client,
+    kproducer._core.config,
+    kproducer._core.engine,
+    kproducer._core.metrics,
+    kproducer._core.security,
+    kproducer._core.transactions,
     kproducer.testing,
-    kproducer.telemetry,
+    kproducer._core.telemetry,
     kproducer_messages,
 ):
     for _found in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
         importlib.import_module(_found.name)
-for _name in ("concurrent.futures.thread", "kproducer.installation", "kproducer.kernel.arrow"):
+for _name in ("concurrent.futures.thread", "kproducer._core.installation", "kproducer._core.kernel.arrow"):
     importlib.import_module(_name)
 # Imports pandas, if it is there.
 pa.array([b""], pa.binary())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from kproducer.accumulator.future_record_metadata import ProduceRequestResult
-from kproducer.bulk.send_arrow import ArrowSink
+from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer._core.bulk.send_arrow import ArrowSink
 from kproducer.errors import KafkaError
 from kproducer.types import TopicPartition
 

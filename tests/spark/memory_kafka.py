@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from kproducer._core.transactions.transaction_arguments import PreparedTransaction
 from kproducer.errors import FencedError, KafkaError, TransactionAbortedError
-from kproducer.transactions.transaction_arguments import PreparedTransaction
 
 
 class Rows(tuple):

@@ -7,6 +7,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import CommitFailedError, ExactlyOnceError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
@@ -17,7 +18,6 @@ from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.testing.fakebroker import FakeCluster, faults
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.types import TopicPartition
 from tests.spark.memory_kafka import SumOfRows
 from tests.support.spark.stepping_ports import SteppingDriverPort, SteppingTaskPort

@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql import types as t
 
 from kproducer import KafkaProducer
-from kproducer.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.errors import (
     KafkaTimeoutError,
     NetworkError,

@@ -40,14 +40,14 @@ def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> Non
     assert "kproducer.spark.writers" in imported
     heavy = (
         "kproducer.kafka_producer",
-        "kproducer.kernel",
-        "kproducer.accumulator",
-        "kproducer.bulk",
-        "kproducer.engine",
-        "kproducer.sender",
-        "kproducer.sending",
-        "kproducer.transactions",
-        "kproducer.client",
+        "kproducer._core.kernel",
+        "kproducer._core.accumulator",
+        "kproducer._core.bulk",
+        "kproducer._core.engine",
+        "kproducer._core.sender",
+        "kproducer._core.sending",
+        "kproducer._core.transactions",
+        "kproducer._core.client",
         "pyarrow",
         "attr",
     )
@@ -69,7 +69,7 @@ def test_looking_up_the_format_imports_no_settings() -> None:
     )
     imported = set(finished.stdout.split())
     assert "kproducer.spark.data_source" in imported
-    assert not imported & {"attrs", "kproducer.config", "kproducer.errors.broker_errors", "pyarrow"}
+    assert not imported & {"attrs", "kproducer._core.config", "kproducer.errors.broker_errors", "pyarrow"}
 
 
 _COMMIT = """
@@ -104,7 +104,7 @@ def test_committing_a_write_imports_no_settings(kind: str) -> None:
     assert b"1 finished tasks stay in the topic" in finished.stderr
     imported = set(finished.stdout.decode().split())
     assert "kproducer.spark.writers" in imported
-    assert not imported & {"attrs", "kproducer.config", "kproducer.spark.write_options", "pyarrow"}
+    assert not imported & {"attrs", "kproducer._core.config", "kproducer.spark.write_options", "pyarrow"}
 
 
 def test_committing_exactly_once_imports_neither_producer_nor_arrow() -> None:
@@ -117,6 +117,12 @@ def test_committing_exactly_once_imports_neither_producer_nor_arrow() -> None:
         timeout=60,
     )
     imported = set(finished.stdout.split())
-    assert "kproducer.transactions.coordinator_session" in imported
-    tasks_only = {"kproducer.kafka_producer", "kproducer.accumulator", "kproducer.bulk", "pyarrow", "numpy"}
+    assert "kproducer._core.transactions.coordinator_session" in imported
+    tasks_only = {
+        "kproducer.kafka_producer",
+        "kproducer._core.accumulator",
+        "kproducer._core.bulk",
+        "pyarrow",
+        "numpy",
+    }
     assert not imported & {*tasks_only, "attrs"}

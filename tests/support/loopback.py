@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 
-from kproducer.network.selector import Selector
+from kproducer._core.network.selector import Selector
 
 HOST = "127.0.0.1"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ManualClock:
-    """Implements ``kproducer.runtime.clock.Clock``; both clocks advance together."""
+    """Implements ``kproducer._core.runtime.clock.Clock``; both clocks advance together."""
 
     def __init__(self, now_ms: int = 1_000_000) -> None:
         self.now_ms = now_ms

@@ -26,11 +26,11 @@ with KafkaProducer("localhost:1"):
         "attr",
         "httpcore",
         "json",
-        "kproducer.client.authentication",
-        "kproducer.config.properties_file",
-        "kproducer.config.proxy_url",
+        "kproducer._core.client.authentication",
+        "kproducer._core.config.properties_file",
+        "kproducer._core.config.proxy_url",
         "kproducer.schema_registry",
-        "kproducer.security",
+        "kproducer._core.security",
         "ssl",
     ],
 )
@@ -48,7 +48,7 @@ def modules_of_a_producer() -> set[str]:
         timeout=60,
     )
     modules = set(finished.stdout.split())
-    assert "kproducer.client.network_client" in modules
+    assert "kproducer._core.client.network_client" in modules
     return modules
 
 

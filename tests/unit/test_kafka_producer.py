@@ -38,14 +38,14 @@ from kproducer import (
     SerializationError,
     __version__,
 )
-from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.client import network_client
-from kproducer.engine.producer_engine import ProducerEngine
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.client import network_client
+from kproducer._core.engine.producer_engine import ProducerEngine
+from kproducer._core.kernel import IMPLEMENTATION
+from kproducer._core.network.selector import Selector
+from kproducer._core.runtime import process_lifecycle
+from kproducer._core.sender.sender import Sender
 from kproducer.errors.broker_errors import InvalidTopicError
-from kproducer.kernel import IMPLEMENTATION
-from kproducer.network.selector import Selector
-from kproducer.runtime import process_lifecycle
-from kproducer.sender.sender import Sender
 from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.waiting import learn_topics

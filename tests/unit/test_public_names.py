@@ -6,7 +6,7 @@ import inspect
 
 import kproducer
 from kproducer import errors
-from kproducer.metrics.metric_table import METRICS
+from kproducer._core.metrics.metric_table import METRICS
 
 PUBLIC_NAMES = [
     "METRICS",

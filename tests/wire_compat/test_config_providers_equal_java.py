@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kproducer.config.properties_file import read_properties
+from kproducer._core.config.properties_file import read_properties
 from tests.support.kafka import kafka_facts
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION, class_path, java_command
 

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproducer.errors import (
-    AbortTransactionError,
-    AuthenticationError,
-    AuthorizationError,
-    InvalidMetadataError,
-    RetriableError,
-)
-from kproducer.errors.broker_errors import ERROR_TABLE, ERRORS_BY_CODE
-from kproducer.transactions.coordinator_requests import (
+from kproducer._core.transactions.coordinator_requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     EndTxn,
@@ -25,6 +17,14 @@ from kproducer.transactions.coordinator_requests import (
     Reaction,
     TxnOffsetCommit,
 )
+from kproducer.errors import (
+    AbortTransactionError,
+    AuthenticationError,
+    AuthorizationError,
+    InvalidMetadataError,
+    RetriableError,
+)
+from kproducer.errors.broker_errors import ERROR_TABLE, ERRORS_BY_CODE
 from tests.support.kafka.kafka_facts import kafka_facts
 
 pytestmark = pytest.mark.kafka

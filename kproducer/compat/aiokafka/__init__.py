@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata as OffsetAndMetadata
 from kproducer.compat.aiokafka.aiokafka_producer import AIOKafkaProducer as AIOKafkaProducer
 from kproducer.compat.aiokafka.record_metadata import RecordMetadata as RecordMetadata
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata as OffsetAndMetadata
 from kproducer.types import TopicPartition as TopicPartition

@@ -12,7 +12,9 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kproducer.accumulator.loop_waiters import RecordFuture, waiters_of
+from kproducer._core.accumulator.loop_waiters import RecordFuture, waiters_of
+from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
+from kproducer._core.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.aio.async_kafka_producer import AsyncKafkaProducer
 from kproducer.compat.aiokafka.errors import (
     IllegalOperation,
@@ -23,16 +25,14 @@ from kproducer.compat.aiokafka.errors import (
 )
 from kproducer.compat.aiokafka.record_metadata import RecordMetadata
 from kproducer.compat.bootstrap_servers import with_default_ports
-from kproducer.config.producer_config import SETTINGS, ProducerConfig
 from kproducer.errors.hidden_variables import hides_arguments_in
-from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import INT32_MAX, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-    from kproducer.runtime.arguments import HeadersInput
+    from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+    from kproducer._core.runtime.arguments import HeadersInput
 
 #: The argument was not given. aiokafka's own default is an ``object()``, too, and its wrappers pass that on.
 _UNSET: Any = object()

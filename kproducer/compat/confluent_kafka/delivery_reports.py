@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer.compat.confluent_kafka.errors import KafkaException, converted, new_error
 from kproducer.compat.confluent_kafka.message import Delivery, Message
 from kproducer.errors import KafkaError

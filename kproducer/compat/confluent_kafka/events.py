@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kproducer._core.engine.engine_lifecycle import EngineLifecycle
 from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports
 from kproducer.compat.confluent_kafka.errors import converted, new_error
 from kproducer.compat.confluent_kafka.settings import ProducerSettings
-from kproducer.engine.engine_lifecycle import EngineLifecycle
 from kproducer.kafka_producer import KafkaProducer
 
 _LOOK_INTERVAL_S = 0.1

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kproducer._core.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.errors import InvalidArgumentError
-from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import TopicPartition as OwnTopicPartition
 
 #: How the bytes begin that ``Consumer.consumer_group_metadata`` returns. After it come the generation as a

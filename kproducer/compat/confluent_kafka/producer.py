@@ -18,6 +18,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from kproducer import errors as own
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.runtime.arguments import encode_headers
+from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.sending.admission import PendingSend
+from kproducer._core.sending.blocking import finish
 from kproducer.compat.confluent_kafka.cluster_metadata import ClusterMetadata
 from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports
 from kproducer.compat.confluent_kafka.errors import (
@@ -30,21 +35,16 @@ from kproducer.compat.confluent_kafka.events import ErrorEvents, ForwardedLog, S
 from kproducer.compat.confluent_kafka.group_offsets import own_group_metadata, own_offsets
 from kproducer.compat.confluent_kafka.settings import translated
 from kproducer.compat.confluent_kafka.unknown_topics import UnknownTopics, WaitingMessage
-from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.kafka_producer import KafkaProducer
-from kproducer.runtime.arguments import encode_headers
-from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.sending.admission import PendingSend
-from kproducer.sending.blocking import finish
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-    from kproducer.engine.producer_engine import ProducerEngine
-    from kproducer.transactions.transaction_lifecycle import TransactionLifecycle
-    from kproducer.transactions.transaction_state import OpenTransaction
+    from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+    from kproducer._core.engine.producer_engine import ProducerEngine
+    from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
+    from kproducer._core.transactions.transaction_state import OpenTransaction
 
 _log = GuardedLogger(__name__)
 

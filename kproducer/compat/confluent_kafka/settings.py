@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kproducer._core.config.producer_config import SETTINGS
+from kproducer._core.config.setting import LONGEST_MS, from_text, refused, shown
+from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer.compat.bootstrap_servers import with_default_ports
-from kproducer.config.producer_config import SETTINGS
-from kproducer.config.setting import LONGEST_MS, from_text, refused, shown
 from kproducer.errors import ConfigError
-from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import INT32_MAX
 
 _log = GuardedLogger(__name__)

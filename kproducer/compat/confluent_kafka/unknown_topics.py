@@ -17,7 +17,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kproducer.client.snapshot_merger import UNKNOWN_TOPIC_OR_PARTITION_CODE
+from kproducer._core.client.snapshot_merger import UNKNOWN_TOPIC_OR_PARTITION_CODE
+from kproducer._core.runtime.arguments import LONGEST_WAIT_S
+from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.transactions.transaction_state import OpenTransaction
 from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports, Undelivered
 from kproducer.errors import (
     BufferExhaustedError,
@@ -29,9 +32,6 @@ from kproducer.errors import (
 )
 from kproducer.errors.broker_errors import error_for_code
 from kproducer.kafka_producer import KafkaProducer
-from kproducer.runtime.arguments import LONGEST_WAIT_S
-from kproducer.runtime.guarded_logger import GuardedLogger
-from kproducer.transactions.transaction_state import OpenTransaction
 
 #: How often the thread looks whether a topic is known.
 _PAUSE_S = 0.02

@@ -7,15 +7,15 @@ classes, so that ``except kafka.errors.KafkaError`` catches them.
 
 from __future__ import annotations
 
+from kproducer._core.transactions.transaction_arguments import (
+    ConsumerGroupMetadata as ConsumerGroupMetadata,
+)
+from kproducer._core.transactions.transaction_arguments import (
+    OffsetAndMetadata as OffsetAndMetadata,
+)
 from kproducer.compat.kafka.producer import KafkaProducer as KafkaProducer
 from kproducer.compat.kafka.record_future import (
     FutureRecordMetadata as FutureRecordMetadata,
 )
 from kproducer.compat.kafka.record_future import RecordMetadata as RecordMetadata
-from kproducer.transactions.transaction_arguments import (
-    ConsumerGroupMetadata as ConsumerGroupMetadata,
-)
-from kproducer.transactions.transaction_arguments import (
-    OffsetAndMetadata as OffsetAndMetadata,
-)
 from kproducer.types import TopicPartition as TopicPartition

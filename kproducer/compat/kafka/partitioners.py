@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
 from kproducer.compat.kafka.errors import InvalidSettingError
 
 #: Chooses a partition from (topic, key, key bytes, value, value bytes, cluster).

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kproducer import errors as own
-from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.compat.kafka import settings
 from kproducer.compat.kafka.errors import KafkaError, converted
 from kproducer.compat.kafka.partitioners import ClusterView, partition_method
 from kproducer.compat.kafka.record_future import FutureRecordMetadata
-from kproducer.config.producer_config import ProducerConfig
 from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.kafka_producer import KafkaProducer as OwnProducer
-from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kproducer import errors as own
+from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer.compat.kafka.errors import KafkaError, converted
-from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.types import TopicPartition
 
 _log = GuardedLogger(__name__)

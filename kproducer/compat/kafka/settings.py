@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
+from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer.compat.bootstrap_servers import with_default_ports
 from kproducer.compat.kafka.errors import InvalidSettingError
 from kproducer.compat.kafka.partitioners import own_partitioner
-from kproducer.config.producer_config import SETTINGS, ProducerConfig
-from kproducer.runtime.guarded_logger import GuardedLogger
 from kproducer.serializers import (
     BuiltInSerializer,
     FieldAwareSerializer,

@@ -12,6 +12,7 @@ import contextlib
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from kproducer.errors import FencedError, KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import (
     CommitFailedError,
@@ -32,7 +33,6 @@ from kproducer.spark.exactly_once.write_state import (
     WriteRun,
     refuse_later,
 )
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
 
 class DriverProtocol:

@@ -11,7 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.transactions.coordinator_session import CoordinatorSession, unwrap_cause
+from kproducer._core.transactions.transaction_arguments import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTransaction,
+)
 from kproducer.errors import (
     AuthorizationError,
     ConfigError,
@@ -32,12 +38,6 @@ from kproducer.spark.producer_cache import Lease, ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import TRANSACTION_TIMEOUT_MS, WriteOptions
 from kproducer.spark.write_summary import WriteSummary
-from kproducer.transactions.coordinator_session import CoordinatorSession, unwrap_cause
-from kproducer.transactions.transaction_arguments import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    PreparedTransaction,
-)
 from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from kproducer.errors import KafkaError
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
 
 class TaskPort(Protocol):

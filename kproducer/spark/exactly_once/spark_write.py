@@ -25,7 +25,7 @@ from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
-    from kproducer.bulk.send_arrow import ArrowChecksum
+    from kproducer._core.bulk.send_arrow import ArrowChecksum
     from kproducer.spark.partition_writer import SparkTask
     from kproducer.spark.writers import Writer
 
@@ -77,7 +77,7 @@ def abort(writer: Writer, messages: Sequence[object]) -> None:
 
 def new_checksum(columns: WriteColumns) -> ArrowChecksum:
     """A checksum of no rows."""
-    from kproducer.bulk.send_arrow import ArrowChecksum
+    from kproducer._core.bulk.send_arrow import ArrowChecksum
     from kproducer.spark.partition_writer import arrow_columns
 
     return ArrowChecksum(arrow_columns(columns), columns.topic)

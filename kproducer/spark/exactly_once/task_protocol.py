@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.spark.exactly_once.ports import TaskPort
 from kproducer.spark.exactly_once.write_state import (
     Decision,
@@ -25,10 +26,9 @@ from kproducer.spark.exactly_once.write_state import (
     WriteTask,
     refuse_later,
 )
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 
 if TYPE_CHECKING:
-    from kproducer.bulk.send_arrow import ArrowChecksum
+    from kproducer._core.bulk.send_arrow import ArrowChecksum
 
 
 class TaskProtocol:

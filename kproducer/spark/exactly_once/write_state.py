@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from kproducer.spark.errors import ExactlyOnceError, StaleReplayError
 from kproducer.spark.write_summary import WriteSummary
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 
 _FORMAT = "kproducer/1"
 _MARKER = re.compile(rf"{_FORMAT} marker rows=(\d+) checksum=([0-9a-f]+)")

@@ -1,6 +1,6 @@
 """Strict reading of one record batch as a producer sends it (log format 2).
 
-Deliberately does not use ``kproducer.records``: an independent reader finds errors on which our
+Deliberately does not use ``kproducer._core.records``: an independent reader finds errors on which our
 writer and reader would agree. Does not depend on topics or sockets.
 Source: Kafka's ``DefaultRecordBatch``, ``DefaultRecord`` and the checks of ``LogValidator``.
 """
@@ -15,7 +15,7 @@ import lz4.frame
 import zstandard
 from cramjam import snappy
 
-from kproducer.kernel.crc32c import crc32c
+from kproducer._core.kernel.crc32c import crc32c
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size

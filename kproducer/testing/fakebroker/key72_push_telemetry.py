@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kproducer_messages import ZERO_UUID, PushTelemetryResponse
 
-from kproducer.records.compression import Compression, CompressionType
+from kproducer._core.records.compression import Compression, CompressionType
 from kproducer.testing.fakebroker.key71_get_telemetry_subscriptions import (
     THROTTLING_QUOTA_EXCEEDED,
     Pushed,

@@ -18,7 +18,7 @@ from kproducer import (
     TopicPartition,
     TransactionAbortedError,
 )
-from kproducer.transactions.coordinator_session import CoordinatorSession
+from kproducer._core.transactions.coordinator_session import CoordinatorSession
 from tests.integration.transactions.scripted_transactions import TASKS
 from tests.support.kafka.committed_records import await_no_open_transaction, committed_offset, read_committed
 from tests.support.kafka.proxy import Frame, KafkaProxy

@@ -24,7 +24,7 @@ from kproducer import (
     ProducerConfig,
     TopicPartition,
 )
-from kproducer.transactions.coordinator_session import CoordinatorSession
+from kproducer._core.transactions.coordinator_session import CoordinatorSession
 from tests.support.kafka.fixtures import start_or_skip
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 from tests.support.kafka.topics import create_topic

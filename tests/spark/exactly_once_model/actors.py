@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kproducer import errors
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from kproducer.errors import KafkaError
 from kproducer.spark.exactly_once.driver_protocol import DriverProtocol
 from kproducer.spark.exactly_once.task_protocol import TaskProtocol
@@ -23,7 +24,6 @@ from kproducer.spark.exactly_once.write_state import (
     WriteRun,
     WriteTask,
 )
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from tests.spark.exactly_once_model.kafka_model import Identity, Row
 
 IDENTITY = WriteIdentity(WriteKind.STREAM, "q", "k")

@@ -11,8 +11,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.errors import FencedError, IllegalStateError, TransactionAbortedError
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 
 #: A row: the number of its batch, and its name.
 Row = tuple[int, str]

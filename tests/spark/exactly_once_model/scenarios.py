@@ -13,10 +13,10 @@ from unittest import mock
 
 import attrs
 
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from kproducer.errors import KafkaError, KafkaTimeoutError
 from kproducer.spark.exactly_once import driver_protocol, task_protocol, write_state
 from kproducer.spark.exactly_once.write_state import WriteKind
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata, PreparedTransaction
 from tests.spark.exactly_once_model.actors import (
     IDENTITY,
     Actors,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, NamedTuple
 
-from kproducer.kernel.encoder_plan import EncoderPlan
+from kproducer._core.kernel.encoder_plan import EncoderPlan
 
 
 class Encoders(NamedTuple):
@@ -19,7 +19,7 @@ class Encoders(NamedTuple):
         """``pure`` or ``native``; ImportError: it was not built."""
 
         def module(path: str) -> Any:
-            return importlib.import_module(f"kproducer.kernel.{path}")
+            return importlib.import_module(f"kproducer._core.kernel.{path}")
 
         if name == "pure":
             return cls(module("pure.arrow").ArrowSource, module("pure.row_encoder").RowEncoder)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.accumulator.record_accumulator import RecordAccumulator
-from kproducer.client.metadata_snapshot import (
+from kproducer._core.accumulator.buffer_pool import BufferPool
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.record_accumulator import RecordAccumulator
+from kproducer._core.client.metadata_snapshot import (
     ZERO_TOPIC_ID,
     MetadataSnapshot,
     PartitionMetadata,
     TopicMetadata,
 )
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer.types import Node, TopicPartition
 from tests.support.manual_clock import ManualClock
 from tests.support.units.appending import append_record

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-from kproducer.accumulator.record_accumulator import Append, RecordAccumulator
-from kproducer.client.metadata_snapshot import MetadataSnapshot
-from kproducer.sending.needs import MemoryNeed
+from kproducer._core.accumulator.buffer_pool import BufferPool
+from kproducer._core.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
+from kproducer._core.accumulator.record_accumulator import Append, RecordAccumulator
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.sending.needs import MemoryNeed
 
 
 def append_value(

@@ -9,14 +9,14 @@ from typing import Any
 from kproducer_messages import ApiVersionsResponse, MetadataRequest, ProduceRequest
 from kproducer_messages.api_versions_response import ApiVersion
 
-from kproducer.client.authentication import SaslMechanism
-from kproducer.client.client_request import ClientRequest, ClientResponse
-from kproducer.client.network_client import NetworkClient
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.client.authentication import SaslMechanism
+from kproducer._core.client.client_request import ClientRequest, ClientResponse
+from kproducer._core.client.network_client import NetworkClient
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.network.host_resolver import BeginLookup, ResolvedAddress
+from kproducer._core.protocol.send_builder import build_request
+from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import KafkaError
-from kproducer.network.host_resolver import BeginLookup, ResolvedAddress
-from kproducer.protocol.send_builder import build_request
-from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock
 from tests.support.units.lookups import at_once

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
+from kproducer._core.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
 from kproducer.errors import NetworkError
-from kproducer.network.host_resolver import BeginLookup, Lookup, ResolvedAddress
 
 
 def at_once(resolve: Callable[[str, int], Sequence[ResolvedAddress]]) -> BeginLookup:

@@ -1,7 +1,7 @@
 """A selector without sockets: the test controls connections, responses and failures.
 
-Replaces ``kproducer.network.selector.Selector``. Requests are decoded into messages, so a test sees what a
-broker would see.
+Replaces ``kproducer._core.network.selector.Selector``. Requests are decoded into messages, so a test sees
+what a broker would see.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from kproducer_messages import REQUESTS, RequestHeader
 
+from kproducer._core.network.network_receive import NetworkReceive
+from kproducer._core.network.network_send import NetworkSend
+from kproducer._core.network.transport_layer import SocketAddress
+from kproducer._core.protocol.registry import request_header_version, response_header_version
+from kproducer._core.runtime.clock import Clock
 from kproducer.errors import DisconnectedError, IllegalStateError, KafkaError, NetworkError
-from kproducer.network.network_receive import NetworkReceive
-from kproducer.network.network_send import NetworkSend
-from kproducer.network.transport_layer import SocketAddress
-from kproducer.protocol.registry import request_header_version, response_header_version
-from kproducer.runtime.clock import Clock
 
 
 class SentRequest(NamedTuple):

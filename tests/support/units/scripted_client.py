@@ -14,11 +14,11 @@ from kproducer_messages.produce_response import (
     TopicProduceResponse,
 )
 
-from kproducer.client.client_request import ClientRequest, ClientResponse
+from kproducer._core.client.client_request import ClientRequest, ClientResponse
+from kproducer._core.protocol.framing import SIZE_PREFIX_BYTES
+from kproducer._core.protocol.registry import ApiKey, request_header_version
 from kproducer.errors import AuthenticationError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
-from kproducer.protocol.framing import SIZE_PREFIX_BYTES
-from kproducer.protocol.registry import ApiKey, request_header_version
 from kproducer.types import Node
 
 

@@ -16,14 +16,14 @@ from kproducer import (
     KafkaError,
     ProducerConfig,
 )
-from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-from kproducer.accumulator.record_accumulator import RecordAccumulator
-from kproducer.client.metadata import Metadata
-from kproducer.sender.sender import Sender
-from kproducer.transactions.partition_sequences import ProducerIdAndEpoch
-from kproducer.transactions.transaction_manager import TransactionManager
-from kproducer.transactions.transaction_state import TransactionState
+from kproducer._core.accumulator.buffer_pool import BufferPool
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.accumulator.record_accumulator import RecordAccumulator
+from kproducer._core.client.metadata import Metadata
+from kproducer._core.sender.sender import Sender
+from kproducer._core.transactions.partition_sequences import ProducerIdAndEpoch
+from kproducer._core.transactions.transaction_manager import TransactionManager
+from kproducer._core.transactions.transaction_state import TransactionState
 from tests.support.manual_clock import ManualClock
 from tests.support.units.appending import append_value
 from tests.support.units.scripted_client import ScriptedClient, SentRequest

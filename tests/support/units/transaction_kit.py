@@ -13,10 +13,20 @@ from typing import Any
 
 import attrs
 
-from kproducer.client.client_request import ClientRequest, ClientResponse
+from kproducer._core.client.client_request import ClientRequest, ClientResponse
+from kproducer._core.runtime.clock import ExponentialBackoff
+from kproducer._core.transactions.coordinator_requests import CoordinatorRequest
+from kproducer._core.transactions.delivery_knowledge import (
+    AttemptEnd,
+    Knowledge,
+    attempt_end,
+    knowledge_after,
+)
+from kproducer._core.transactions.partition_sequences import NO_SEQUENCE
+from kproducer._core.transactions.sequence_tracker import Verdict
+from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
 from kproducer.errors.broker_errors import error_for_code
-from kproducer.runtime.clock import ExponentialBackoff
 from kproducer.testing.fakebroker import (
     key10_find_coordinator,
     key22_init_producer_id,
@@ -29,11 +39,6 @@ from kproducer.testing.fakebroker.model import Partition, StoredBatch, StoredRec
 from kproducer.testing.fakebroker.producer_state import KeptBatch
 from kproducer.testing.fakebroker.transaction_coordinator import Producer
 from kproducer.testing.fakebroker.transaction_support import Coordination, verify_partition
-from kproducer.transactions.coordinator_requests import CoordinatorRequest
-from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, attempt_end, knowledge_after
-from kproducer.transactions.partition_sequences import NO_SEQUENCE
-from kproducer.transactions.sequence_tracker import Verdict
-from kproducer.transactions.transaction_manager import TransactionManager
 from kproducer.types import TopicPartition
 
 TRANSACTIONAL_ID = "tx"

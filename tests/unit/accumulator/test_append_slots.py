@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kproducer.accumulator.partition_queue import PartitionQueue
-from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.accumulator.partition_queue import PartitionQueue
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
 from kproducer.errors import ProducerClosedError
 from kproducer.types import UNKNOWN_PARTITION
 from tests.support.units.accumulator_kit import Kit

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kproducer.accumulator.buffer_pool import BufferPool
+from kproducer._core.accumulator.buffer_pool import BufferPool
+from kproducer._core.runtime.clock import SystemClock
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
-from kproducer.runtime.clock import SystemClock
 from tests.support.units.appending import take_memory
 from tests.support.waiting import wait_until
 

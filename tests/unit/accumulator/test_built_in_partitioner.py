@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.accumulator.built_in_partitioner import BuiltInPartitioner
-from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.accumulator.built_in_partitioner import BuiltInPartitioner
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.kernel import TopicSlots
+from kproducer._core.records.batch_sizing import TopicCompressionRatio
 from kproducer.errors import IllegalStateError
-from kproducer.kernel import TopicSlots
-from kproducer.records.batch_sizing import TopicCompressionRatio
 from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import UNKNOWN_PARTITION, Node
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of

@@ -8,12 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from kproducer.accumulator.owned_lock import OwnedLock
-from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.accumulator.record_accumulator import MAX_COMPRESSION_BACKLOG
-from kproducer.engine.producer_engine import refuse_in_the_middle_of_send
+from kproducer._core.accumulator.owned_lock import OwnedLock
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.record_accumulator import MAX_COMPRESSION_BACKLOG
+from kproducer._core.engine.producer_engine import refuse_in_the_middle_of_send
+from kproducer._core.records.compression import Compression
 from kproducer.errors import DeliveryTimeoutError, IllegalStateError
-from kproducer.records.compression import Compression
 from kproducer.testing.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import Kit
 

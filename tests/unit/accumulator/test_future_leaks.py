@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from kproducer import KafkaProducer
-from kproducer.accumulator import future_record_metadata
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.accumulator import future_record_metadata
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.kernel import BatchWriter, RecordAppender
 from kproducer.errors import KafkaError, Outcome, SerializationError
-from kproducer.kernel import BatchWriter, RecordAppender
 from kproducer.testing import FakeKafka
 from kproducer.types import TopicPartition
 

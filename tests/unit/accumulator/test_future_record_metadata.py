@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.kernel import Deliveries
 from kproducer.errors import KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
-from kproducer.kernel import Deliveries
 from kproducer.types import RecordMetadata, TopicPartition
 
 TP = TopicPartition("topic", 3)
@@ -478,7 +478,7 @@ def test_a_wait_that_ends_early_leaves_nothing_behind(
             finish(result)
 
     monkeypatch.setattr(
-        "kproducer.accumulator.future_record_metadata.threading.Lock", lambda: _InterruptedLock(before)
+        "kproducer._core.accumulator.future_record_metadata.threading.Lock", lambda: _InterruptedLock(before)
     )
     with pytest.raises(KeyboardInterrupt):
         future.result()

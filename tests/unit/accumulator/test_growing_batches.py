@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.accumulator.record_accumulator import MAX_COMPRESSION_BACKLOG
+from kproducer._core.accumulator.buffer_pool import BufferPool
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.record_accumulator import MAX_COMPRESSION_BACKLOG
+from kproducer._core.records.batch_sizing import FIRST_BUFFER_BYTES, WHOLE_BUFFER_BYTES
+from kproducer._core.records.compression import Compression
+from kproducer._core.records.record_batch_builder import RecordBatchBuilder
 from kproducer.errors import DeliveryTimeoutError
-from kproducer.records.batch_sizing import FIRST_BUFFER_BYTES, WHOLE_BUFFER_BYTES
-from kproducer.records.compression import Compression
-from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.testing.fakebroker.batch_check import ReadBatch, read_batch
 from kproducer.types import UNKNOWN_PARTITION
 from tests.support.manual_clock import ManualClock

@@ -11,16 +11,16 @@ import itertools
 
 import pytest
 
-from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.owned_lock import OwnedLock
-from kproducer.accumulator.partition_queue import PartitionQueue
-from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.accumulator.record_accumulator import RecordAccumulator
-from kproducer.kernel import IMPLEMENTATION, BatchWriter, RecordAppender
-from kproducer.records.compression import Compression
-from kproducer.records.record_batch_builder import RecordBatchBuilder
-from kproducer.runtime.clock import SystemClock
-from kproducer.sending.needs import MemoryNeed, Need
+from kproducer._core.accumulator.buffer_pool import BufferPool
+from kproducer._core.accumulator.owned_lock import OwnedLock
+from kproducer._core.accumulator.partition_queue import PartitionQueue
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.record_accumulator import RecordAccumulator
+from kproducer._core.kernel import IMPLEMENTATION, BatchWriter, RecordAppender
+from kproducer._core.records.compression import Compression
+from kproducer._core.records.record_batch_builder import RecordBatchBuilder
+from kproducer._core.runtime.clock import SystemClock
+from kproducer._core.sending.needs import MemoryNeed, Need
 from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import TopicPartition
 from tests.support.interruption import interrupt_after

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
-from kproducer.runtime.loop_wakeup import LoopWakeup
+from kproducer._core.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer._core.runtime.loop_wakeup import LoopWakeup
 
 
 class Record:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kproducer.accumulator.owned_lock import OwnedLock
+from kproducer._core.accumulator.owned_lock import OwnedLock
 from kproducer.errors import IllegalStateError, Outcome
 from tests.support.interruption import interrupt_after
 from tests.support.units.accumulator_kit import Kit

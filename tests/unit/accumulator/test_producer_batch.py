@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.records.compression import Compression
+from kproducer._core.records.record_batch_builder import RecordBatchBuilder
 from kproducer.errors import IllegalStateError, KafkaError, Outcome
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
-from kproducer.records.compression import Compression
-from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import RecordMetadata, TopicPartition
 

@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kproducer.accumulator.partition_queue import PartitionQueue
-from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
-from kproducer.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.accumulator.partition_queue import PartitionQueue
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import BufferExhaustedError
-from kproducer.runtime.clock import NEVER_MS
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
 
 PARTITIONS = 6

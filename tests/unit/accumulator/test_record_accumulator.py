@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from kproducer.accumulator import record_accumulator
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.accumulator import record_accumulator
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.records.compression import Compression
+from kproducer._core.sender.produce_requests import InFlightBatches
+from kproducer._core.sending.needs import MemoryNeed
 from kproducer.errors import (
     BufferExhaustedError,
     DeliveryTimeoutError,
@@ -18,9 +21,6 @@ from kproducer.errors import (
     ProducerClosedError,
 )
 from kproducer.errors.broker_errors import MessageTooLargeError, NotLeaderOrFollowerError
-from kproducer.records.compression import Compression
-from kproducer.sender.produce_requests import InFlightBatches
-from kproducer.sending.needs import MemoryNeed
 from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import UNKNOWN_PARTITION, FlushResult
 from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.partition_queue import PartitionQueue, PartitionQueues
+from kproducer._core.accumulator.buffer_pool import BufferPool
+from kproducer._core.accumulator.partition_queue import PartitionQueue, PartitionQueues
+from kproducer._core.records.record_batch_builder import RecordBatchBuilder
+from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import IllegalStateError, KafkaError, Outcome
-from kproducer.records.record_batch_builder import RecordBatchBuilder
-from kproducer.runtime.clock import NEVER_MS
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of
 from tests.support.units.appending import append_record, append_value
 from tests.support.units.sender_bench import Bench

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
-from kproducer.runtime.clock import NEVER_MS
 from kproducer.testing.fakebroker.batch_check import read_batch
 from tests.support.units.accumulator_kit import TOPIC, Kit, make_snapshot, partition_of, tp
 

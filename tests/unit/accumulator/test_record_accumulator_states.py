@@ -6,11 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
-from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import BufferExhaustedError, KafkaError, ProducerClosedError
 from kproducer.errors.broker_errors import NotLeaderOrFollowerError
-from kproducer.runtime.clock import NEVER_MS
 from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import RecordMetadata
 from tests.support.units.accumulator_kit import Kit, make_snapshot, partition_of

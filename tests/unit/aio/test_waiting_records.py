@@ -22,18 +22,18 @@ from kproducer import (
     Outcome,
     ProducerClosedError,
 )
-from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer._core.accumulator.buffer_pool import BufferPool
+from kproducer._core.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.metrics.call_times import CallTimes
+from kproducer._core.runtime.clock import SystemClock
+from kproducer._core.sending.admission import Admission, PendingSend
+from kproducer._core.sending.interceptors import ProducerInterceptors
+from kproducer._core.sending.needs import MemoryNeed, Topics
+from kproducer._core.sending.record_rules import RecordRules
 from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords, WaitingSend
-from kproducer.client.metadata_snapshot import MetadataSnapshot
-from kproducer.config.producer_config import ProducerConfig
-from kproducer.metrics.call_times import CallTimes
-from kproducer.runtime.clock import SystemClock
-from kproducer.sending.admission import Admission, PendingSend
-from kproducer.sending.interceptors import ProducerInterceptors
-from kproducer.sending.needs import MemoryNeed, Topics
-from kproducer.sending.record_rules import RecordRules
 from tests.support.interruption import interrupt_after
 from tests.support.manual_clock import ManualClock
 from tests.support.units.appending import take_memory

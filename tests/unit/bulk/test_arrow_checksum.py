@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kproducer.bulk.arrow_columns import ArrowColumns
-from kproducer.bulk.send_arrow import ArrowChecksum
+from kproducer._core.bulk.arrow_columns import ArrowColumns
+from kproducer._core.bulk.send_arrow import ArrowChecksum
 from kproducer.errors import InvalidArgumentError
 
 TABLE = pa.table({"key": ["a", "b", None], "value": ["1", None, "3"], "other": [1.5, 2.5, 3.5]})

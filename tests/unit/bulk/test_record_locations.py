@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.accumulator.future_record_metadata import ProduceRequestResult
-from kproducer.bulk.record_locations import NO_RESULT, NULL_SIZE, RecordLocations
+from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer._core.bulk.record_locations import NO_RESULT, NULL_SIZE, RecordLocations
 from kproducer.errors import KafkaError, Outcome
 from kproducer.types import TopicPartition
 

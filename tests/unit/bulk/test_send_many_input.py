@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.bulk.send_many_input import CHUNK_ROWS, Chunk, SendManyInput
+from kproducer._core.bulk.send_many_input import CHUNK_ROWS, Chunk, SendManyInput
 from kproducer.errors import InvalidArgumentError, Outcome
 from tests.support.manual_clock import ManualClock
 

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproducer.accumulator.future_record_metadata import ProduceRequestResult
-from kproducer.bulk.record_locations import RecordLocations
-from kproducer.bulk.send_many_result import SendManyResult
+from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer._core.bulk.record_locations import RecordLocations
+from kproducer._core.bulk.send_many_result import SendManyResult
+from kproducer._core.runtime.threads import mark_io_thread
 from kproducer.errors import (
     IllegalStateError,
     InvalidArgumentError,
@@ -27,7 +28,6 @@ from kproducer.errors import (
     ProducerClosedError,
     SendManyError,
 )
-from kproducer.runtime.threads import mark_io_thread
 from kproducer.types import RecordMetadata, TopicPartition
 from tests.support.manual_clock import ManualClock
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kproducer._core.config.producer_config import DOTTED_NAMES, SETTINGS
+from kproducer._core.records.compression import load_codec
 from kproducer.cli.command_line import command_line
 from kproducer.cli.setting_names import resolve
-from kproducer.config.producer_config import DOTTED_NAMES, SETTINGS
-from kproducer.records.compression import load_codec
 
 
 def config(*arguments: str) -> Result:

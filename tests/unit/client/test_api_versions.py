@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kproducer.client.api_versions import NodeApiVersions
+from kproducer._core.client.api_versions import NodeApiVersions
+from kproducer._core.protocol.registry import ApiKey
 from kproducer.errors import RemoteProtocolError
 from kproducer.errors.broker_errors import UnsupportedVersionError
-from kproducer.protocol.registry import ApiKey
 from tests.support.units.client_harness import api_versions_response
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kproducer_messages import ApiVersionsResponse
 
-from kproducer.client.api_versions import ApiVersionsExchange, sanitized_software_text
+from kproducer._core.client.api_versions import ApiVersionsExchange, sanitized_software_text
 from kproducer.errors import BrokerError, DisconnectedError, RemoteProtocolError
 from kproducer.errors.broker_errors import (
     InvalidRequestError,

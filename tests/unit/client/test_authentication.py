@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from kproducer_messages import ProduceResponse, SaslAuthenticateResponse, SaslHandshakeResponse
 
-from kproducer.client.authentication import AuthenticationExchange, SaslState
-from kproducer.client.client_request import ClientRequest
-from kproducer.client.node_connection import ConnectionState
+from kproducer._core.client.authentication import AuthenticationExchange, SaslState
+from kproducer._core.client.client_request import ClientRequest
+from kproducer._core.client.node_connection import ConnectionState
 from kproducer.errors import (
     AuthenticationError,
     BrokerError,

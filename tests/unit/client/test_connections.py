@@ -7,17 +7,17 @@ import random
 import pytest
 from kproducer_messages import MetadataRequest
 
-from kproducer.client.api_versions import NodeApiVersions
-from kproducer.client.client_request import ClientRequest, MessageBuilder
-from kproducer.client.connections import Connections
-from kproducer.client.in_flight_requests import InFlightRequests
-from kproducer.client.node_connection import NodeConnection
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.client.api_versions import NodeApiVersions
+from kproducer._core.client.client_request import ClientRequest, MessageBuilder
+from kproducer._core.client.connections import Connections
+from kproducer._core.client.in_flight_requests import InFlightRequests
+from kproducer._core.client.node_connection import NodeConnection
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.network.host_resolver import ResolvedAddress
+from kproducer._core.network.network_send import NetworkSend
+from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import NetworkError
-from kproducer.network.host_resolver import ResolvedAddress
-from kproducer.network.network_send import NetworkSend
-from kproducer.protocol.registry import ApiKey
-from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock
 from tests.support.units.lookups import at_once

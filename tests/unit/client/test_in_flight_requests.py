@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kproducer_messages import ProduceResponse
 
-from kproducer.client.client_request import ClientRequest
-from kproducer.client.in_flight_requests import InFlightRequests
+from kproducer._core.client.client_request import ClientRequest
+from kproducer._core.client.in_flight_requests import InFlightRequests
+from kproducer._core.network.network_send import NetworkSend
+from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import IllegalStateError, RemoteProtocolError
-from kproducer.network.network_send import NetworkSend
-from kproducer.runtime.clock import NEVER_MS
 from tests.support.units.client_harness import produce_builder
 
 NOW = 1_000_000

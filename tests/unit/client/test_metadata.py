@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kproducer_messages import MetadataResponse
 
-from kproducer.client.metadata import Metadata
-from kproducer.client.metadata_snapshot import MetadataSnapshot
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.client.metadata import Metadata
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError
 from kproducer.errors.broker_errors import (
     InvalidTopicError,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kproducer.client.metadata import Metadata
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.client.metadata import Metadata
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer.errors import AuthenticationError, KafkaError, MetadataTimeoutError, ProducerClosedError
 from tests.support.units.metadata_messages import response
 

@@ -15,11 +15,13 @@ from kproducer_messages.metadata_response import (
     MetadataResponseTopic,
 )
 
-from kproducer.client.client_request import ClientResponse
-from kproducer.client.metadata import Metadata
-from kproducer.client.metadata_updater import MetadataUpdater
-from kproducer.client.network_client import NetworkClient
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.client.client_request import ClientResponse
+from kproducer._core.client.metadata import Metadata
+from kproducer._core.client.metadata_updater import MetadataUpdater
+from kproducer._core.client.network_client import NetworkClient
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.network.host_resolver import ResolvedAddress
+from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import (
     AuthenticationError,
     BootstrapResolutionError,
@@ -28,8 +30,6 @@ from kproducer.errors import (
 )
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.errors.internal_errors import IdleDisconnectError
-from kproducer.network.host_resolver import ResolvedAddress
-from kproducer.runtime.clock import NEVER_MS
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock
 from tests.support.units.client_harness import ALL_APIS, api_versions_response

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from kproducer_messages import MetadataResponse, ProduceResponse
 
-from kproducer.client.node_connection import NodeConnection
+from kproducer._core.client.node_connection import NodeConnection
+from kproducer._core.protocol.registry import ApiKey
 from kproducer.errors import (
     AuthenticationError,
     DisconnectedError,
@@ -14,7 +15,6 @@ from kproducer.errors import (
     RequestTimeoutError,
 )
 from kproducer.errors.broker_errors import UnsupportedVersionError
-from kproducer.protocol.registry import ApiKey
 from kproducer.types import Node
 from tests.support.units.client_harness import (
     ALL_APIS,

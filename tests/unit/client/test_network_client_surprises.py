@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kproducer_messages import ProduceResponse
 
-from kproducer.client.node_connection import NodeConnection
+from kproducer._core.client.node_connection import NodeConnection
 from kproducer.errors import IllegalStateError
 from tests.support.units.client_harness import ALL_APIS, NODES, Harness, api_versions_response
 

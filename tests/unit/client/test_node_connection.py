@@ -9,11 +9,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kproducer.client.api_versions import NodeApiVersions
-from kproducer.client.node_connection import SLOW_LOOKUP_MS, ConnectionState, NodeConnection
+from kproducer._core.client.api_versions import NodeApiVersions
+from kproducer._core.client.node_connection import SLOW_LOOKUP_MS, ConnectionState, NodeConnection
+from kproducer._core.network.host_resolver import BeginLookup, ResolvedAddress
+from kproducer._core.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer.errors import IllegalStateError, NetworkError
-from kproducer.network.host_resolver import BeginLookup, ResolvedAddress
-from kproducer.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer.types import Node
 from tests.support.units.lookups import OpenLookups, at_once
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from kproducer.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.kernel.encoder_plan import ArrowField, EncoderPlan, Misfit
+from kproducer._core.kernel.pure.arrow import ArrowSource
+from kproducer._core.kernel.pure.row_encoder import RowEncoder
 from kproducer.columnar import Json
-from kproducer.kernel.encoder_plan import ArrowField, EncoderPlan, Misfit
-from kproducer.kernel.pure.arrow import ArrowSource
-from kproducer.kernel.pure.row_encoder import RowEncoder
 
 KERNELS: list[tuple[Callable[[Any], Any], Callable[[EncoderPlan], Any]]] = [(ArrowSource, RowEncoder)]
 try:
-    from kproducer.kernel.native import _arrow_reader, _row_encoder
+    from kproducer._core.kernel.native import _arrow_reader, _row_encoder
 except ImportError:  # the pure kernel is tested alone
     pass
 else:

@@ -13,11 +13,11 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from kproducer.bulk.arrow_columns import ArrowColumns
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.arrow_columns import ArrowColumns
+from kproducer._core.bulk.column_format import ColumnsToEncode
+from kproducer._core.kernel.encoder_plan import ArrowField, Misfit
 from kproducer.columnar import Avro
 from kproducer.errors import InvalidArgumentError, SerializationError
-from kproducer.kernel.encoder_plan import ArrowField, Misfit
 from kproducer.schema_registry import AvroSerializer, SchemaRegistryClient, header_schema_id_serializer
 from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.support.columnar.encoders import Encoders

@@ -15,10 +15,10 @@ import pyarrow as pa
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnsToEncode
+from kproducer._core.kernel.encoder_plan import ArrowField, EncoderPlan, Misfit
 from kproducer.columnar import Avro
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.encoder_plan import ArrowField, EncoderPlan, Misfit
 from kproducer.schema_registry.avro import SETTINGS, AvroFormat
 from kproducer.schema_registry.schemas import Schema
 from tests.support.columnar.avro_shapes import (

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kproducer.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
+from kproducer._core.kernel.arrow import ArrowSource
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.columnar import Avro, avro_schema
 from kproducer.errors import ConfigError, InvalidArgumentError, SerializationError
-from kproducer.kernel.arrow import ArrowSource
-from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.schema_registry import SchemaRegistryClient
 
 

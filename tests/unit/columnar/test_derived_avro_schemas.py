@@ -12,10 +12,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnsToEncode
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.columnar import Avro, avro_schema
 from kproducer.errors import InvalidArgumentError
-from kproducer.kernel.encoder_plan import ArrowField
 from tests.support.columnar.avro_shapes import (
     Shape,
     draw_record,

@@ -13,11 +13,11 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from kproducer import InvalidArgumentError
-from kproducer.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
+from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.columnar import Avro, Json, Protobuf
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.errors import SchemaRegistryError
-from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.schema_registry import SchemaRegistryClient
 from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.support.columnar.fields import fields_of

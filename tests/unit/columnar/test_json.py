@@ -16,12 +16,12 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import SerializationContext
 
 from kproducer import ConfigError, InvalidArgumentError, KafkaProducer, SerializationError
-from kproducer.bulk.column_format import ColumnFormat, ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode
+from kproducer._core.kernel.arrow import ArrowSource
+from kproducer._core.kernel.encoder_plan import ArrowField, Misfit
 from kproducer.columnar import Json, json_schema
 from kproducer.columnar.json_constraints import Constraints
 from kproducer.errors import SchemaRegistryError
-from kproducer.kernel.arrow import ArrowSource
-from kproducer.kernel.encoder_plan import ArrowField, Misfit
 from kproducer.schema_registry import (
     Schema,
     SchemaReference,

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kproducer._core.kernel.encoder_plan import Misfit
 from kproducer.columnar import Json
-from kproducer.kernel.encoder_plan import Misfit
 from tests.unit.columnar.json_rows import values, written
 
 TEXTS = st.one_of(

@@ -11,8 +11,8 @@ import pytest
 from google.protobuf import descriptor_pb2, struct_pb2
 from google.protobuf.internal import encoder, wire_format
 
+from kproducer._core.kernel.encoder_plan import Misfit
 from kproducer.columnar import Protobuf
-from kproducer.kernel.encoder_plan import Misfit
 from tests.unit.columnar.protobuf_kit import encode, message_class, parsed, rows
 
 UINT64_MAX = 2**64 - 1

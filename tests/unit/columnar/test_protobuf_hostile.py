@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnsToEncode
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.columnar import Protobuf
-from kproducer.kernel.encoder_plan import ArrowField
 from tests.unit.columnar.protobuf_kit import compiled, message_class
 from tests.unit.kernel.hostile_arrow import Exported, array, schema
 
-_arrow_reader = pytest.importorskip("kproducer.kernel.native._arrow_reader", exc_type=ImportError)
-_row_encoder = pytest.importorskip("kproducer.kernel.native._row_encoder", exc_type=ImportError)
+_arrow_reader = pytest.importorskip("kproducer._core.kernel.native._arrow_reader", exc_type=ImportError)
+_row_encoder = pytest.importorskip("kproducer._core.kernel.native._row_encoder", exc_type=ImportError)
 
 MESSAGE = message_class(
     """

@@ -14,10 +14,10 @@ from confluent_kafka.serialization import SerializationContext as ConfluentConte
 from google.protobuf.message_factory import GetMessageClass
 
 from kproducer import ConfigError, InvalidArgumentError, KafkaProducer, SerializationError
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnsToEncode
+from kproducer._core.kernel.arrow import ArrowSource
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.columnar import Protobuf
-from kproducer.kernel.arrow import ArrowSource
-from kproducer.kernel.encoder_plan import ArrowField
 from kproducer.schema_registry import (
     ProtobufSerializer,
     header_schema_id_serializer,

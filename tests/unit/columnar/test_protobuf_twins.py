@@ -13,8 +13,8 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kproducer._core.kernel.encoder_plan import Misfit
 from kproducer.columnar import Protobuf
-from kproducer.kernel.encoder_plan import Misfit
 from tests.unit.columnar.protobuf_kit import encode, message_class
 
 INTEGERS = [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]

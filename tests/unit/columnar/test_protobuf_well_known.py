@@ -10,8 +10,8 @@ import pytest
 from google.protobuf import struct_pb2
 from google.protobuf.message_factory import GetMessageClass
 
+from kproducer._core.kernel.encoder_plan import Misfit
 from kproducer.columnar import Protobuf
-from kproducer.kernel.encoder_plan import Misfit
 from tests.unit.columnar.protobuf_kit import encode, message_class, parsed, pool_of, proto, rows
 
 UINT64_MAX = 2**64 - 1

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer import ConfigError, IntegerSerializer, KafkaProducer, ProducerConfig
-from kproducer.config.producer_config import SETTINGS
+from kproducer._core.config.producer_config import SETTINGS
 
 SERVERS = "localhost:9092"
 PASSWORD = "hunter2"

@@ -10,7 +10,7 @@ from hypothesis import given as each_of
 from hypothesis import strategies as st
 
 from kproducer import KafkaProducer
-from kproducer.config.config_providers import _replaced, provided
+from kproducer._core.config.config_providers import _replaced, provided
 from kproducer.errors import ConfigError
 
 _PACKAGE = "org.apache.kafka.common.config.provider"

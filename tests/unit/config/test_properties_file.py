@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer import KafkaProducer
-from kproducer.config.properties_file import read_properties
-from kproducer.config.properties_syntax import parse_properties
+from kproducer._core.config.properties_file import read_properties
+from kproducer._core.config.properties_syntax import parse_properties
 from kproducer.errors import ConfigError
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from kproducer.config.producer_config import ProducerConfig
-from kproducer.engine import engine_lifecycle
-from kproducer.engine.engine_lifecycle import EngineLifecycle
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.engine import engine_lifecycle
+from kproducer._core.engine.engine_lifecycle import EngineLifecycle
+from kproducer._core.runtime import process_lifecycle
 from kproducer.errors import CloseTimeoutError, ConfigError, IllegalStateError, ProducerClosedError
-from kproducer.runtime import process_lifecycle
 from tests.support.manual_clock import ManualClock
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kproducer import AsyncKafkaProducer, KafkaProducer
-from kproducer.engine.producer_engine import ProducerEngine
+from kproducer._core.engine.producer_engine import ProducerEngine
 from kproducer.testing import FakeKafka
 from kproducer.types import FlushResult
 from tests.support.waiting import wait_until

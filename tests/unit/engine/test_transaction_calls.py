@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from kproducer.config.producer_config import ProducerConfig
-from kproducer.engine.transaction_calls import TransactionCalls
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.engine.transaction_calls import TransactionCalls
+from kproducer._core.metrics.call_times import CallTimes
+from kproducer._core.transactions.transaction_state import PendingOperation
 from kproducer.errors import (
     FatalProducerError,
     IllegalStateError,
@@ -21,8 +23,6 @@ from kproducer.errors import (
     KafkaTimeoutError,
     TransactionAbortedError,
 )
-from kproducer.metrics.call_times import CallTimes
-from kproducer.transactions.transaction_state import PendingOperation
 
 
 class Bench:

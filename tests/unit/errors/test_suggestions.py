@@ -21,7 +21,7 @@ from kproducer import (
     SendManyResult,
     TopicPartition,
 )
-from kproducer.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer.aio.async_kafka_producer import AsyncTransaction
 from kproducer.errors.suggestions import (
     FUTURE_METHODS,

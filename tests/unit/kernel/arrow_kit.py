@@ -137,7 +137,7 @@ def twin(name: str) -> Twin:
     """``pure`` or ``native``; ImportError: it was not built."""
 
     def module(path: str) -> ModuleType:
-        return importlib.import_module(f"kproducer.kernel.{path}")
+        return importlib.import_module(f"kproducer._core.kernel.{path}")
 
     if name == "pure":
         arrow = module("pure.arrow")

@@ -11,8 +11,8 @@ import socket
 from array import array
 from collections.abc import Callable
 
-from kproducer.kernel.native._batch import BatchWriter
-from kproducer.network._native_channel_io import NativeSocket, SocketIo
+from kproducer._core.kernel.native._batch import BatchWriter
+from kproducer._core.network._native_channel_io import NativeSocket, SocketIo
 
 SIZE = 8192
 

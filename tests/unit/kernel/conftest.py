@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["pure", "native.twin"], ids=["pure", "native"], scope="session")
 def kernel(request: pytest.FixtureRequest) -> ModuleType:
-    return pytest.importorskip(f"kproducer.kernel.{request.param}", exc_type=ImportError)
+    return pytest.importorskip(f"kproducer._core.kernel.{request.param}", exc_type=ImportError)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
+from kproducer._core.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.testing.fakebroker.batch_check import read_records
 
 TS = 1_700_000_000_000

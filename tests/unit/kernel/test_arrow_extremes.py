@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kproducer.kernel.arrow_names import REFUSALS
+from kproducer._core.kernel.arrow_names import REFUSALS
 from tests.unit.kernel.arrow_kit import Twin
 from tests.unit.kernel.hostile_arrow import Exported, array, schema
 from tests.unit.kernel.test_arrow_hostile import GOOD, HEADERS, longs, read, texts

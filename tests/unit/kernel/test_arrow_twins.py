@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproducer.bulk.record_locations import RecordLocations
-from kproducer.kernel import partition_for_key
-from kproducer.kernel.arrow_names import REFUSALS
-from kproducer.kernel.pure.arrow import BLOCK_ROWS
+from kproducer._core.bulk.record_locations import RecordLocations
+from kproducer._core.kernel import partition_for_key
+from kproducer._core.kernel.arrow_names import REFUSALS
+from kproducer._core.kernel.pure.arrow import BLOCK_ROWS
 from tests.unit.kernel.arrow_kit import (
     BUFFER_BYTES,
     DEFAULT_MS,

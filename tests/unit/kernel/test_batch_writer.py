@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kproducer.kernel import BatchWriter, record_size_upper_bound, write_batch_header
-from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
-from kproducer.kernel.pure.batch_v2 import encode_headers
+from kproducer._core.kernel import BatchWriter, record_size_upper_bound, write_batch_header
+from kproducer._core.kernel.layout import RECORD_BATCH_OVERHEAD
+from kproducer._core.kernel.pure.batch_v2 import encode_headers
 from kproducer.testing.fakebroker.batch_check import read_records
 from kproducer.types import INT32_MAX, INT64_MAX
 from tests.support.units.foreign_records import kafka_python_records

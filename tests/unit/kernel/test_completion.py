@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer.errors import KafkaError
 from kproducer.types import INT64_MAX, RecordMetadata, TopicPartition
 
@@ -111,8 +111,8 @@ numbers = st.one_of(st.integers(-1, 3), st.integers(-1, INT64_MAX // 2))
 
 @given(base=numbers, appended=numbers, index=st.integers(0, 2**31 - 1), sent=numbers, failed=st.booleans())
 def test_twins_make_the_same_metadata(base: int, appended: int, index: int, sent: int, failed: bool) -> None:
-    native = pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
-    from kproducer.kernel import pure
+    native = pytest.importorskip("kproducer._core.kernel.native.twin", exc_type=ImportError)
+    from kproducer._core.kernel import pure
 
     made = []
     for twin in (pure, native):

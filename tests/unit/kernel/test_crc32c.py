@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.kernel.crc32c import crc32c, load_update
+from kproducer._core.kernel.crc32c import crc32c, load_update
 
-crc_module = importlib.import_module("kproducer.kernel.crc32c")
+crc_module = importlib.import_module("kproducer._core.kernel.crc32c")
 
 VECTORS = [
     (b"", 0x00000000),

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-import kproducer.kernel
-from kproducer.kernel import pure
+import kproducer._core.kernel
+from kproducer._core.kernel import pure
 
 FUNCTIONS = {
     "partition_for_key": "(key, partition_count)",
@@ -76,15 +76,15 @@ def test_a_twin_has_every_name_of_the_kernel(kernel: ModuleType) -> None:
 
 
 def test_the_kernel_package_has_the_names_of_the_chosen_twin() -> None:
-    twin = {"pure": "pure", "native": "native.twin"}[kproducer.kernel.IMPLEMENTATION]
-    chosen = importlib.import_module(f"kproducer.kernel.{twin}")
+    twin = {"pure": "pure", "native": "native.twin"}[kproducer._core.kernel.IMPLEMENTATION]
+    chosen = importlib.import_module(f"kproducer._core.kernel.{twin}")
     for name in pure.__all__:
-        assert getattr(kproducer.kernel, name) is getattr(chosen, name)
+        assert getattr(kproducer._core.kernel, name) is getattr(chosen, name)
 
 
 def run_with_kernel(choice: str, prepare: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", f"{prepare}\nimport kproducer.kernel as k; print(k.IMPLEMENTATION)"],
+        [sys.executable, "-c", f"{prepare}\nimport kproducer._core.kernel as k; print(k.IMPLEMENTATION)"],
         env={**os.environ, "KPRODUCER_KERNEL": choice},
         capture_output=True,
         text=True,
@@ -96,7 +96,7 @@ def run_with_kernel(choice: str, prepare: str = "") -> subprocess.CompletedProce
 #: As in an installation without a compiler.
 NOTHING_COMPILED = """
 import logging, sys
-sys.modules["kproducer.kernel.native._batch"] = None
+sys.modules["kproducer._core.kernel.native._batch"] = None
 logging.basicConfig(level="DEBUG")
 """
 
@@ -107,7 +107,7 @@ def test_the_variable_chooses_the_pure_kernel() -> None:
 
 @pytest.mark.parametrize("choice", ["auto", "native"])
 def test_the_native_kernel_is_taken_where_it_is(choice: str) -> None:
-    pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
+    pytest.importorskip("kproducer._core.kernel.native.twin", exc_type=ImportError)
     assert run_with_kernel(choice).stdout == "native\n"
 
 
@@ -133,17 +133,17 @@ def test_a_kernel_that_does_not_exist_is_an_error_that_names_the_variable() -> N
 @pytest.mark.parametrize(
     "use",
     [
-        "from kproducer import kernel; kernel.record_size_upper_bound(None, b'value', [('name', b'value')])",
-        "from kproducer.kernel import arrow; assert 'native' in arrow.ArrowRows.__module__",
+        "from kproducer._core.kernel import record_size_upper_bound as f; f(None, b'value', [('n', b'v')])",
+        "from kproducer._core.kernel import arrow; assert 'native' in arrow.ArrowRows.__module__",
     ],
     ids=["headers", "arrow"],
 )
 def test_the_native_kernel_does_not_import_the_pure_one(use: str) -> None:
     """If the process were forked during such an import, the child could never make the same call."""
-    pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
+    pytest.importorskip("kproducer._core.kernel.native.twin", exc_type=ImportError)
     code = (
         f"import sys; {use}\n"
-        "print(sorted(name for name in sys.modules if name.startswith('kproducer.kernel.pure')))"
+        "print(sorted(name for name in sys.modules if name.startswith('kproducer._core.kernel.pure')))"
     )
     environment = {**os.environ, "KPRODUCER_KERNEL": "native"}
     printed = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True, timeout=60)

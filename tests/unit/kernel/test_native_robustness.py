@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build_tools.native_build import ROOT, native_sources
-from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
+from kproducer._core.kernel.layout import RECORD_BATCH_OVERHEAD
 from kproducer.testing.fakebroker.batch_check import read_records
 from kproducer.types import INT32_MAX, INT64_MAX
 
@@ -36,19 +36,19 @@ def test_misuse_raises_and_does_no_worse(module: str, seed: int) -> None:
 
 
 def test_the_collector_may_find_a_buffer_before_those_who_hold_it() -> None:
-    pytest.importorskip("kproducer.network._native_channel_io", exc_type=ImportError)
+    pytest.importorskip("kproducer._core.network._native_channel_io", exc_type=ImportError)
     # Every buffer by a NativeSocket, a bytearray by the others.
     assert "7 collected" in output_of(["tests.unit.kernel.collected_exports"])
 
 
 def test_the_collector_may_take_producers_down_in_any_order() -> None:
-    pytest.importorskip("kproducer.network._native_channel_io", exc_type=ImportError)
+    pytest.importorskip("kproducer._core.network._native_channel_io", exc_type=ImportError)
     assert "25 rounds" in output_of(["tests.unit.kernel.collected_producers"])
 
 
 def test_sockets_in_the_middle_of_an_exchange_are_refused_to_other_threads() -> None:
     """They were freed and moved under it, as when a start was interrupted, or a session shared."""
-    native = pytest.importorskip("kproducer.network._native_channel_io", exc_type=ImportError)
+    native = pytest.importorskip("kproducer._core.network._native_channel_io", exc_type=ImportError)
     with contextlib.ExitStack() as stack:
         reader, writer = (stack.enter_context(end) for end in socket.socketpair())
         near, far = (stack.enter_context(end) for end in socket.socketpair())

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kproducer.kernel.arrow_names import REFUSALS
-from kproducer.kernel.encoder_plan import (
+from kproducer._core.kernel.arrow_names import REFUSALS
+from kproducer._core.kernel.encoder_plan import (
     CONSTANT,
     ROW,
     SAME,
@@ -22,7 +22,7 @@ from kproducer.kernel.encoder_plan import (
     Misfit,
     PlanNode,
 )
-from kproducer.kernel.pure.arrow import BLOCK_ROWS
+from kproducer._core.kernel.pure.arrow import BLOCK_ROWS
 from tests.support.columnar.encoders import Encoders
 from tests.unit.kernel.arrow_kit import DEFAULT_MS, HEADER, Batches, Twin, parts, twin
 

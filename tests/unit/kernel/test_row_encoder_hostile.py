@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.bulk.column_format import ColumnsToEncode
+from kproducer._core.bulk.column_format import ColumnsToEncode
+from kproducer._core.kernel.encoder_plan import ROW, ArrowField, AvroOperation, EncoderPlan, Format, PlanNode
 from kproducer.columnar import Avro
-from kproducer.kernel.encoder_plan import ROW, ArrowField, AvroOperation, EncoderPlan, Format, PlanNode
 from tests.support.columnar.encoders import Encoders
 from tests.unit.kernel.arrow_kit import Twin
 from tests.unit.kernel.hostile_arrow import Exported, array, schema

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.bulk.record_locations import NO_RESULT
-from kproducer.kernel import pure
-from kproducer.runtime.arguments import encode_headers
+from kproducer._core.bulk.record_locations import NO_RESULT
+from kproducer._core.kernel import pure
+from kproducer._core.runtime.arguments import encode_headers
 from kproducer.serializers import serialize_function
 
-native: ModuleType = pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
+native: ModuleType = pytest.importorskip("kproducer._core.kernel.native.twin", exc_type=ImportError)
 
 NOW_MS = 1_700_000_000_000
 PARTITION_COUNT = 3

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kproducer.kernel import pure
-from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
-from kproducer.runtime.arguments import encode_headers, headers_size_upper_bound
+from kproducer._core.kernel import pure
+from kproducer._core.kernel.layout import RECORD_BATCH_OVERHEAD
+from kproducer._core.runtime.arguments import encode_headers, headers_size_upper_bound
 from kproducer.serializers import serialize_function
 from kproducer.types import INT32_MAX, INT64_MAX, RecordMetadata
 
-native: ModuleType = pytest.importorskip("kproducer.kernel.native.twin", exc_type=ImportError)
+native: ModuleType = pytest.importorskip("kproducer._core.kernel.native.twin", exc_type=ImportError)
 
 TS = 1_700_000_000_000
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.kernel.varint import (
+from kproducer._core.kernel.varint import (
     TABLE,
     TABLE_SIZE,
     encode_varint,

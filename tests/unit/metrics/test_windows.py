@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer import KafkaProducer, ProducerConfig
-from kproducer.metrics.windows import WINDOW_MS, Recent, Series, Windows, combined
+from kproducer._core.metrics.windows import WINDOW_MS, Recent, Series, Windows, combined
 from tests.support.manual_clock import ManualClock
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import kproducer.network.selector as selector_module
-from kproducer.config.producer_config import ProducerConfig
-from kproducer.network.channel_io import PlaintextChannelIo, PortableChannelIo
-from kproducer.network.selector import Selector
+import kproducer._core.network.selector as selector_module
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.network.channel_io import PlaintextChannelIo, PortableChannelIo
+from kproducer._core.network.selector import Selector
 from tests.support.loopback import open_descriptors
 from tests.support.manual_clock import ManualClock
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from kproducer._core.network import host_resolver
+from kproducer._core.network.host_resolver import MAX_THREADS, BackgroundResolver, ResolvedAddress
 from kproducer.errors import NetworkError
-from kproducer.network import host_resolver
-from kproducer.network.host_resolver import MAX_THREADS, BackgroundResolver, ResolvedAddress
 
 PATIENCE_S = 60.0
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import kproducer.network.host_resolver as host_resolver
+import kproducer._core.network.host_resolver as host_resolver
+from kproducer._core.network.host_resolver import canonical_addresses, resolve_host
 from kproducer.errors import NetworkError
-from kproducer.network.host_resolver import canonical_addresses, resolve_host
 
 
 @pytest.mark.parametrize(("host", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
@@ -79,7 +79,7 @@ def test_canonical_names_of_every_address_and_the_address_itself_where_there_is_
 def test_looking_a_name_up_imports_nothing() -> None:
     """A process forked by another thread in the middle of an import could not look up anything."""
     code = (
-        "import sys, kproducer.network.host_resolver, socket; before = set(sys.modules);"
+        "import sys, kproducer._core.network.host_resolver, socket; before = set(sys.modules);"
         "socket.getaddrinfo('127.0.0.1', 9092); sys.exit(sorted(set(sys.modules) - before) or 0)"
     )
     done = subprocess.run(

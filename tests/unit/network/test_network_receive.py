@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kproducer._core.network.network_receive import FrameAssembler
 from kproducer.errors import RemoteProtocolError
-from kproducer.network.network_receive import FrameAssembler
 from tests.support.loopback import frame
 
 LIMIT = 100 * 1024 * 1024

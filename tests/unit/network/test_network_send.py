@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.network.kafka_channel import KafkaChannel
-from kproducer.network.network_receive import FrameAssembler
-from kproducer.network.network_send import MAX_PIECES, NetworkSend
+from kproducer._core.network.kafka_channel import KafkaChannel
+from kproducer._core.network.network_receive import FrameAssembler
+from kproducer._core.network.network_send import MAX_PIECES, NetworkSend
 
 
 class StingyTransport:

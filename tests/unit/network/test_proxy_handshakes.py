@@ -7,10 +7,10 @@ import socket
 import pytest
 
 from kproducer import NetworkError, ProducerConfig
-from kproducer.config.proxy_url import parse_proxy_url
-from kproducer.network.proxy import ProxyTunnel
-from kproducer.network.proxy_handshakes import HttpConnectHandshake, Socks5Handshake
-from kproducer.network.selector import Proxy, Selector
+from kproducer._core.config.proxy_url import parse_proxy_url
+from kproducer._core.network.proxy import ProxyTunnel
+from kproducer._core.network.proxy_handshakes import HttpConnectHandshake, Socks5Handshake
+from kproducer._core.network.selector import Proxy, Selector
 from tests.support.manual_clock import ManualClock
 
 SOCKS, HTTP = parse_proxy_url("socks5h://proxy:1080"), parse_proxy_url("http://proxy:3128")

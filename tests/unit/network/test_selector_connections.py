@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-import kproducer.network.selector as selector_module
+import kproducer._core.network.selector as selector_module
+from kproducer._core.network.network_send import NetworkSend
+from kproducer._core.network.selector import Selector
+from kproducer._core.network.transport_layer import TransportLayer
 from kproducer.errors import DisconnectedError, IllegalStateError, NetworkError
 from kproducer.errors.internal_errors import IdleDisconnectError
-from kproducer.network.network_send import NetworkSend
-from kproducer.network.selector import Selector
-from kproducer.network.transport_layer import TransportLayer
 from tests.support.loopback import HOST, Listener, closed_port, frame, open_descriptors, poll_until
 from tests.support.manual_clock import ManualClock
 from tests.unit.network.conftest import MAX_IDLE_MS

@@ -20,13 +20,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kproducer.network.selector as selector_module
+import kproducer._core.network.selector as selector_module
+from kproducer._core.network import channel_io, native_tls
+from kproducer._core.network.channel_io import READ, WRITE, NativeChannelIo, PortableChannelIo
+from kproducer._core.network.network_send import NetworkSend
+from kproducer._core.network.selector import Selector
+from kproducer._core.network.tls_transport import TlsTransport
 from kproducer.errors import DisconnectedError, SslAuthenticationError
-from kproducer.network import channel_io, native_tls
-from kproducer.network.channel_io import READ, WRITE, NativeChannelIo, PortableChannelIo
-from kproducer.network.network_send import NetworkSend
-from kproducer.network.selector import Selector
-from kproducer.network.tls_transport import TlsTransport
 from tests.support.loopback import PATIENCE_S, Listener, frame
 from tests.support.tls_peer import (
     HOST,
@@ -471,7 +471,7 @@ def test_a_session_accepts_only_the_objects_of_one_connection() -> None:
 
 @needs_native
 def test_words_that_are_elsewhere_are_not_used() -> None:
-    from kproducer.network import _native_channel_io as native
+    from kproducer._core.network import _native_channel_io as native
 
     class Other:
         """As large as the object of ``ssl``, with other words in it."""
@@ -494,8 +494,8 @@ def test_words_that_are_elsewhere_are_not_used() -> None:
 
 
 def test_the_settings_choose_it() -> None:
-    from kproducer.config.producer_config import ProducerConfig
-    from kproducer.security.tls_settings import TlsSettings
+    from kproducer._core.config.producer_config import ProducerConfig
+    from kproducer._core.security.tls_settings import TlsSettings
     from tests.support.manual_clock import ManualClock
 
     config = ProducerConfig(
@@ -507,7 +507,7 @@ def test_the_settings_choose_it() -> None:
 @needs_native
 def test_a_write_that_fails_while_bytes_are_read_is_reported() -> None:
     """Reading makes OpenSSL write an alert; nothing else would tell that the socket is broken."""
-    from kproducer.network import _native_channel_io as native
+    from kproducer._core.network import _native_channel_io as native
 
     assert native_tls.why_not(client_context()) == ""
     bios = [ssl.MemoryBIO() for _ in range(4)]

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kproducer._core.network.tls_transport import MAX_AHEAD_BYTES, TlsTransport, server_name
 from kproducer.errors import AuthenticationError, NetworkError, SslAuthenticationError
-from kproducer.network.tls_transport import MAX_AHEAD_BYTES, TlsTransport, server_name
 from tests.support.certificates import Authority
 from tests.support.tls_peer import (
     HOST,

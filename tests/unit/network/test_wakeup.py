@@ -10,8 +10,8 @@ from itertools import count
 from types import FrameType
 from typing import Any
 
-from kproducer.network import wakeup as wakeup_module
-from kproducer.network.wakeup import Wakeup
+from kproducer._core.network import wakeup as wakeup_module
+from kproducer._core.network.wakeup import Wakeup
 
 
 def is_readable(wakeup: Wakeup) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kproducer._core.protocol.framing import MAX_FRAME_BYTES, SIZE_PREFIX, parse_size_prefix
 from kproducer.errors import RemoteProtocolError
-from kproducer.protocol.framing import MAX_FRAME_BYTES, SIZE_PREFIX, parse_size_prefix
 
 
 def test_sizes_up_to_the_limit_are_read_anywhere_in_a_buffer():

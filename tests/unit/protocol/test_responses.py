@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from kproducer_messages import ApiVersionsResponse, MetadataResponse, ProduceResponse, ResponseHeader
 
-from kproducer.errors import LocalProtocolError, RemoteProtocolError
-from kproducer.errors.internal_errors import CorrelationIdMismatchError
-from kproducer.protocol.registry import (
+from kproducer._core.protocol.registry import (
     ApiKey,
     VersionRange,
     api_name,
@@ -16,7 +14,9 @@ from kproducer.protocol.registry import (
     supported_api_keys,
     supported_versions,
 )
-from kproducer.protocol.responses import parse_response
+from kproducer._core.protocol.responses import parse_response
+from kproducer.errors import LocalProtocolError, RemoteProtocolError
+from kproducer.errors.internal_errors import CorrelationIdMismatchError
 
 
 def payload(message, api_key, version, correlation_id=5):

@@ -7,9 +7,9 @@ from kproducer_messages import MetadataRequest, ProduceRequest, RequestHeader
 from kproducer_messages.metadata_request import MetadataRequestTopic
 from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
 
+from kproducer._core.protocol.registry import ApiKey, request_header_version, supported_versions
+from kproducer._core.protocol.send_builder import build_request
 from kproducer.errors import LocalProtocolError
-from kproducer.protocol.registry import ApiKey, request_header_version, supported_versions
-from kproducer.protocol.send_builder import build_request
 
 PRODUCE = supported_versions(ApiKey.PRODUCE)
 VERSIONS = range(PRODUCE.min, PRODUCE.max + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproducer.records.batch_sizing import TopicCompressionRatio
+from kproducer._core.records.batch_sizing import TopicCompressionRatio
 
 
 def test_a_topic_starts_with_no_compression_expected() -> None:

@@ -14,9 +14,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer._core.records import compression as compression_module
+from kproducer._core.records.compression import Compression, CompressionType
 from kproducer.errors import ConfigError
-from kproducer.records import compression as compression_module
-from kproducer.records.compression import Compression, CompressionType
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 TEXT = b"".join(b'{"id": %d, "name": "user-%d"}\n' % (i, i * 7919 % 1000) for i in range(6000))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer._core.kernel import record_size_upper_bound
+from kproducer._core.kernel.layout import RECORD_BATCH_OVERHEAD
+from kproducer._core.records.batch_sizing import TopicCompressionRatio
+from kproducer._core.records.compression import Compression
+from kproducer._core.records.record_batch_builder import RecordBatchBuilder
 from kproducer.errors import IllegalStateError, LocalProtocolError
-from kproducer.kernel import record_size_upper_bound
-from kproducer.kernel.layout import RECORD_BATCH_OVERHEAD
-from kproducer.records.batch_sizing import TopicCompressionRatio
-from kproducer.records.compression import Compression
-from kproducer.records.record_batch_builder import RecordBatchBuilder
 from kproducer.testing.fakebroker.batch_check import read_batch
 
 TS = 1_700_000_000_000

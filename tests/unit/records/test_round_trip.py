@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproducer.kernel import record_size_upper_bound
-from kproducer.records.batch_sizing import TopicCompressionRatio
-from kproducer.records.compression import Compression
-from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer._core.kernel import record_size_upper_bound
+from kproducer._core.records.batch_sizing import TopicCompressionRatio
+from kproducer._core.records.compression import Compression
+from kproducer._core.records.record_batch_builder import RecordBatchBuilder
 from kproducer.testing.fakebroker.batch_check import read_batch
 from tests.support.units.foreign_records import aiokafka_records, kafka_python_records
 

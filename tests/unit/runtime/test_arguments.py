@@ -12,8 +12,8 @@ from unittest.mock import Mock
 import pytest
 
 from kproducer import InvalidArgumentError, KafkaProducer, ProducerConfig
-from kproducer.runtime import arguments
-from kproducer.runtime.arguments import (
+from kproducer._core.runtime import arguments
+from kproducer._core.runtime.arguments import (
     LONGEST_WAIT_S,
     check_callback,
     checked_timeout_s,

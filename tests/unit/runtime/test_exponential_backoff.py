@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.runtime.clock import ExponentialBackoff
+from kproducer._core.runtime.clock import ExponentialBackoff
 
 
 def test_the_wait_doubles_up_to_the_maximum_and_jitter_stays_within_its_share() -> None:

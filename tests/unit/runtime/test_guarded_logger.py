@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import kproducer
+from kproducer._core.runtime.guarded_logger import GuardedLogger, error_fields
+from kproducer._core.runtime.threads import mark_io_thread
 from kproducer.errors import Outcome
 from kproducer.errors.broker_errors import InvalidTopicError
-from kproducer.runtime.guarded_logger import GuardedLogger, error_fields
-from kproducer.runtime.threads import mark_io_thread
 
 LOG = GuardedLogger("kproducer.test.module")
 CALLS: list[Callable[[], None]] = [
@@ -117,9 +117,9 @@ def test_records_name_the_line_that_logs(
 @pytest.mark.parametrize(
     ("module", "logger_name", "component"),
     [
-        ("kproducer.client.network_client", "kproducer.client", "network_client"),
+        ("kproducer._core.client.network_client", "kproducer._core.client", "network_client"),
         ("kproducer.spark.exactly_once.spark_write", "kproducer.spark", "spark_write"),
-        ("kproducer.installation", "kproducer", "installation"),
+        ("kproducer._core.installation", "kproducer", "installation"),
     ],
 )
 def test_a_package_has_one_logger(
@@ -152,11 +152,17 @@ def test_records_carry_the_exception_that_is_handled(
 def test_nothing_below_the_facade_logs_without_the_guard() -> None:
     """The modules that may run on the I/O thread. Others log before or beside it."""
     package = Path(kproducer.__file__).parent
-    allowed = {"runtime/guarded_logger.py", "config/producer_config.py", "cli", "compat", "kernel", "spark"}
+    core = package / "_core"
+    allowed = {
+        core / "runtime" / "guarded_logger.py",
+        core / "config" / "producer_config.py",
+        core / "kernel",
+    }
+    allowed |= {package / name for name in ("cli", "compat", "spark")}
     unguarded = [
         str(path.relative_to(package))
         for path in package.rglob("*.py")
-        if not allowed & {str(path.relative_to(package)), path.relative_to(package).parts[0]}
+        if not allowed & {path, *path.parents}
         and any(
             isinstance(node, ast.Attribute) and node.attr == "getLogger"
             for node in ast.walk(ast.parse(path.read_text()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproducer.runtime.guarded_logger import LogRepeats
+from kproducer._core.runtime.guarded_logger import LogRepeats
 
 
 def test_the_first_of_a_kind_passes_and_the_next_ones_are_counted() -> None:

@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 
-from kproducer.runtime import process_lifecycle
+from kproducer._core.runtime import process_lifecycle
 
 
 class Managed:
@@ -83,7 +83,7 @@ def test_a_child_of_multiprocessing_closes_its_producers_at_its_end() -> None:
     script = """
         import multiprocessing
 
-        from kproducer.runtime import process_lifecycle
+        from kproducer._core.runtime import process_lifecycle
 
 
         class Managed:

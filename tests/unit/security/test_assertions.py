@@ -9,9 +9,9 @@ import pytest
 from joserfc import jws, jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.security.assertions import AssertionFile, SignedAssertion
 from kproducer.errors import AuthenticationError, ConfigError
-from kproducer.security.assertions import AssertionFile, SignedAssertion
 
 PASSWORD = "hunter2"
 

@@ -11,12 +11,12 @@ import traceback
 
 import pytest
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.security import aws_msk_iam
+from kproducer._core.security.aws_msk_iam import aws_msk_iam_mechanism
+from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism
+from kproducer._core.security.sasl_settings import sasl_mechanism_of
 from kproducer.errors import AuthenticationError, ConfigError
-from kproducer.security import aws_msk_iam
-from kproducer.security.aws_msk_iam import aws_msk_iam_mechanism
-from kproducer.security.sasl_mechanisms import OAuthBearerMechanism
-from kproducer.security.sasl_settings import sasl_mechanism_of
 from tests.support.aws import KEY, ROLE, SECRET, is_signed_by, query_of, running_aws
 from tests.support.sigv4 import expected_signature, signing_key
 from tests.support.waiting import wait_until

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer._core.security.jaas import parse_jaas_config
 from kproducer.errors import ConfigError
-from kproducer.security.jaas import parse_jaas_config
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SECRET = "hunter2"

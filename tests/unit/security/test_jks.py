@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.security import jks
+from kproducer._core.security.tls_settings import TlsSettings
 from kproducer.errors import ConfigError
-from kproducer.security import jks
-from kproducer.security.tls_settings import TlsSettings
 from tests.support.certificates import Authority, Certificate
 from tests.support.manual_clock import ManualClock
 

@@ -39,7 +39,7 @@ def kdc(realm, monkeypatch):
 
 
 def login(keytab="", principal="", service="kafka", domain="", cache=""):
-    from kproducer.security.kerberos import KerberosLogin
+    from kproducer._core.security.kerberos import KerberosLogin
 
     return KerberosLogin(service, domain, principal, keytab, cache)
 
@@ -224,7 +224,7 @@ def test_errors_that_this_realm_cannot_cause_are_explained_by_their_code(monkeyp
 
 
 def test_begin_never_waits_for_the_kdc(kdc, monkeypatch, tmp_path, broker_keytab):
-    from kproducer.security.kerberos import GssapiMechanism
+    from kproducer._core.security.kerberos import GssapiMechanism
 
     silent = socket.create_server(("127.0.0.1", 0))
     slow = tmp_path / "krb5.conf"
@@ -270,7 +270,7 @@ class FakeLogin:
 
 
 def test_each_conversation_is_used_once_and_only_while_it_is_fresh():
-    from kproducer.security.kerberos import GssapiMechanism
+    from kproducer._core.security.kerberos import GssapiMechanism
 
     now_s = [0.0]
     user, changed = GssapiMechanism(FakeLogin(), lambda: now_s[0]), threading.Event()
@@ -295,7 +295,7 @@ def test_each_conversation_is_used_once_and_only_while_it_is_fresh():
 
 
 def test_without_a_thread_the_next_use_tries_again(monkeypatch):
-    from kproducer.security.kerberos import GssapiMechanism
+    from kproducer._core.security.kerberos import GssapiMechanism
 
     class Login:
         identity = "somebody"

@@ -7,9 +7,9 @@ import types
 
 import pytest
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.security.sasl_settings import sasl_mechanism_of
 from kproducer.errors import ConfigError
-from kproducer.security.sasl_settings import sasl_mechanism_of
 
 JAAS = "com.sun.security.auth.module.Krb5LoginModule required"
 
@@ -18,10 +18,10 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required"
 def logins(monkeypatch):
     """The arguments of every KerberosLogin that is created instead of a real one."""
     created: list[tuple[str, ...]] = []
-    module = types.ModuleType("kproducer.security.kerberos")
+    module = types.ModuleType("kproducer._core.security.kerberos")
     module.KerberosLogin = lambda *arguments: created.append(arguments)
     module.GssapiMechanism = lambda login: login
-    monkeypatch.setitem(sys.modules, "kproducer.security.kerberos", module)
+    monkeypatch.setitem(sys.modules, "kproducer._core.security.kerberos", module)
     return created
 
 
@@ -121,7 +121,7 @@ def test_other_mechanisms_refuse_kerberos_settings():
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.delitem(sys.modules, "kproducer.security.kerberos", raising=False)
+    monkeypatch.delitem(sys.modules, "kproducer._core.security.kerberos", raising=False)
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(ConfigError, match=r"pip install 'kproducer\[gssapi\]'.*libkrb5-dev"):
         use()

@@ -7,10 +7,10 @@ import traceback
 
 import pytest
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.security.oauth_tokens import OAuthToken
+from kproducer._core.security.sasl_settings import sasl_mechanism_of
 from kproducer.errors import ConfigError
-from kproducer.security.oauth_tokens import OAuthToken
-from kproducer.security.sasl_settings import sasl_mechanism_of
 from tests.support.identity_provider import (
     CLIENT_ASSERTION,
     CLIENT_ID,

@@ -8,15 +8,15 @@ import time
 
 import pytest
 
-from kproducer.errors import AuthenticationError, NetworkError
-from kproducer.security import oauth_tokens
-from kproducer.security.oauth_tokens import (
+from kproducer._core.security import oauth_tokens
+from kproducer._core.security.oauth_tokens import (
     OAuthToken,
     RefreshSchedule,
     RetriableTokenError,
     TokenSource,
     as_token,
 )
+from kproducer.errors import AuthenticationError, NetworkError
 from tests.support.waiting import wait_until
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer._core.security.oauth_tokens import OAuthToken
+from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism, PlainMechanism
 from kproducer.errors import AuthenticationError
-from kproducer.security.oauth_tokens import OAuthToken
-from kproducer.security.sasl_mechanisms import OAuthBearerMechanism, PlainMechanism
 
 TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9."
 

@@ -9,11 +9,11 @@ import traceback
 import pytest
 
 from kproducer import KafkaProducer
-from kproducer.config.producer_config import SETTINGS, ProducerConfig
+from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
+from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism, PlainMechanism
+from kproducer._core.security.sasl_settings import sasl_mechanism_of
+from kproducer._core.security.scram import ScramMechanism
 from kproducer.errors import ConfigError
-from kproducer.security.sasl_mechanisms import OAuthBearerMechanism, PlainMechanism
-from kproducer.security.sasl_settings import sasl_mechanism_of
-from kproducer.security.scram import ScramMechanism
 
 SECRET = "hunter2"
 PACKAGE = "org.apache.kafka.common.security"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramMechanism as PeerMechanism
 
+from kproducer._core.security.scram import SCRAM_MECHANISMS, ScramConversation, ScramMechanism
 from kproducer.errors import AuthenticationError
-from kproducer.security.scram import SCRAM_MECHANISMS, ScramConversation, ScramMechanism
 
 PASSWORD = "pencil"
 #: Passwords that SASLprep leaves as they are: scramp applies it, Kafka does not.

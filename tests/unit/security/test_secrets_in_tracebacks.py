@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.serialization import (
 from kproducer_messages import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from kproducer import AsyncKafkaProducer, ConfigError, KafkaProducer
-from kproducer.client.authentication import AuthenticationExchange
-from kproducer.config.producer_config import DOTTED_NAMES, ProducerConfig
+from kproducer._core.client.authentication import AuthenticationExchange
+from kproducer._core.config.producer_config import DOTTED_NAMES, ProducerConfig
+from kproducer._core.security.sasl_settings import sasl_mechanism_of
 from kproducer.errors import KafkaError
-from kproducer.security.sasl_settings import sasl_mechanism_of
 from tests.support.aws import running_aws
 from tests.support.certificates import Authority
 from tests.support.identity_provider import IdentityProvider

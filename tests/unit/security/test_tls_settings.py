@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from kproducer import ConfigError, ProducerConfig
-from kproducer.security import jks, key_stores, tls_settings
-from kproducer.security.tls_settings import TlsSettings
+from kproducer._core.security import jks, key_stores, tls_settings
+from kproducer._core.security.tls_settings import TlsSettings
 from tests.support.certificates import Authority, Certificate
 from tests.support.manual_clock import ManualClock
 

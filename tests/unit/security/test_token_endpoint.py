@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.security.oauth_tokens import RetriableTokenError
+from kproducer._core.security.sasl_settings import sasl_mechanism_of
+from kproducer._core.security.token_endpoint import ClientSecretGrant, TokenEndpoint, TokenFile
 from kproducer.errors import AuthenticationError
-from kproducer.security.oauth_tokens import RetriableTokenError
-from kproducer.security.sasl_settings import sasl_mechanism_of
-from kproducer.security.token_endpoint import ClientSecretGrant, TokenEndpoint, TokenFile
 from tests.support.certificates import Authority
 from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, json_answer
 from tests.support.loopback import Listener, closed_port

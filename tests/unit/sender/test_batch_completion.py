@@ -13,9 +13,9 @@ from kproducer import (
     RequestTimeoutError,
     TopicPartition,
 )
+from kproducer._core.transactions.sequence_tracker import Verdict
 from kproducer.errors import LocalProtocolError
 from kproducer.errors.broker_errors import ERRORS_BY_CODE
-from kproducer.transactions.sequence_tracker import Verdict
 from tests.support.units.scripted_client import result
 from tests.support.units.sender_bench import Bench, error_of, initialized_manager
 

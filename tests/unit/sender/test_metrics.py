@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kproducer.metrics.windows import Series
-from kproducer.sender.metrics import ProducerMetrics
+from kproducer._core.metrics.windows import Series
+from kproducer._core.sender.metrics import ProducerMetrics
 from tests.support.manual_clock import ManualClock
 from tests.support.units.sender_bench import Bench
 

@@ -12,7 +12,7 @@ from kproducer import (
     Outcome,
     ProducerClosedError,
 )
-from kproducer.runtime.clock import NEVER_MS
+from kproducer._core.runtime.clock import NEVER_MS
 from tests.support.units.appending import append_value
 from tests.support.units.sender_bench import Bench, error_of
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from kproducer import FatalProducerError, IllegalStateError, Outcome
-from kproducer.accumulator.partition_queue import PartitionQueue
-from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.accumulator.ready_batches import ReadyBatches
-from kproducer.accumulator.record_accumulator import RecordAccumulator
-from kproducer.sender.produce_requests import InFlightBatches
-from kproducer.sender.produce_responses import BatchCompletion
-from kproducer.sender.sender import Sender
-from kproducer.transactions.sequence_tracker import SequenceTracker
-from kproducer.transactions.transaction_manager import TransactionManager
-from kproducer.transactions.transaction_state import TransactionState
+from kproducer._core.accumulator.partition_queue import PartitionQueue
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.ready_batches import ReadyBatches
+from kproducer._core.accumulator.record_accumulator import RecordAccumulator
+from kproducer._core.sender.produce_requests import InFlightBatches
+from kproducer._core.sender.produce_responses import BatchCompletion
+from kproducer._core.sender.sender import Sender
+from kproducer._core.transactions.sequence_tracker import SequenceTracker
+from kproducer._core.transactions.transaction_manager import TransactionManager
+from kproducer._core.transactions.transaction_state import TransactionState
 from tests.support.units.sender_bench import Bench, error_of, initialized_manager
 
 MESSAGE_TOO_LARGE = 10

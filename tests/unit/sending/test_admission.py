@@ -15,9 +15,23 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kproducer.accumulator.buffer_pool import BufferPool
-from kproducer.client.metadata import Metadata
-from kproducer.config.producer_config import ProducerConfig
+from kproducer._core.accumulator.buffer_pool import BufferPool
+from kproducer._core.client.metadata import Metadata
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.metrics.call_times import CallTimes
+from kproducer._core.sending import blocking
+from kproducer._core.sending.admission import (
+    INTERCEPTED,
+    NEW,
+    PREPARED,
+    SERIALIZED,
+    TOPIC_KNOWN,
+    Admission,
+    PendingSend,
+)
+from kproducer._core.sending.interceptors import ProducerInterceptors
+from kproducer._core.sending.needs import MemoryNeed, Need, PreparationNeed, TopicNeed, Topics
+from kproducer._core.sending.record_rules import RecordRules
 from kproducer.errors import (
     BufferExhaustedError,
     IllegalStateError,
@@ -29,20 +43,6 @@ from kproducer.errors import (
     RecordTooLargeError,
     SerializationError,
 )
-from kproducer.metrics.call_times import CallTimes
-from kproducer.sending import blocking
-from kproducer.sending.admission import (
-    INTERCEPTED,
-    NEW,
-    PREPARED,
-    SERIALIZED,
-    TOPIC_KNOWN,
-    Admission,
-    PendingSend,
-)
-from kproducer.sending.interceptors import ProducerInterceptors
-from kproducer.sending.needs import MemoryNeed, Need, PreparationNeed, TopicNeed, Topics
-from kproducer.sending.record_rules import RecordRules
 from kproducer.types import UNKNOWN_PARTITION
 from tests.support.interruption import interrupt_after
 from tests.support.manual_clock import ManualClock

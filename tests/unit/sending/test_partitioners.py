@@ -7,15 +7,15 @@ from collections import Counter
 
 import pytest
 
-from kproducer.client.metadata_snapshot import MetadataSnapshot
-from kproducer.errors import ConfigError
-from kproducer.kernel import partition_for_key
-from kproducer.sending.partitioners import (
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
+from kproducer._core.kernel import partition_for_key
+from kproducer._core.sending.partitioners import (
     PARTITIONER_NAMES,
     UNKNOWN_PARTITION,
     Partitioner,
     make_partitioner,
 )
+from kproducer.errors import ConfigError
 from tests.support.units.accumulator_kit import TOPIC, make_snapshot
 
 # (key, murmur2 as a signed 32-bit number, as Java's Utils.murmur2 gives it).

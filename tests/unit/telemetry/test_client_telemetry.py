@@ -18,12 +18,11 @@ from kproducer_messages import (
     PushTelemetryResponse,
 )
 
-from kproducer.errors import DisconnectedError
-from kproducer.protocol.registry import ApiKey
-from kproducer.records.compression import Compression, CompressionType
-from kproducer.runtime.clock import NEVER_MS
-from kproducer.telemetry import client_telemetry
-from kproducer.telemetry.client_telemetry import (
+from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.records.compression import Compression, CompressionType
+from kproducer._core.runtime.clock import NEVER_MS
+from kproducer._core.telemetry import client_telemetry
+from kproducer._core.telemetry.client_telemetry import (
     DEFAULT_PUSH_INTERVAL_MS,
     LAST_PUSH_MS,
     MOST_PREFIXES,
@@ -31,6 +30,7 @@ from kproducer.telemetry.client_telemetry import (
     ClientTelemetry,
     TelemetryState,
 )
+from kproducer.errors import DisconnectedError
 
 ID = uuid.UUID(int=7)
 INTERVAL_MS = 1000

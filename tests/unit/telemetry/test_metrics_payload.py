@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
-from kproducer.metrics.metric_sample import MetricSample
-from kproducer.telemetry import metrics_payload
-from kproducer.telemetry.metrics_payload import MetricsPayload, metric_name
+from kproducer._core.metrics.metric_sample import MetricSample
+from kproducer._core.telemetry import metrics_payload
+from kproducer._core.telemetry.metrics_payload import MetricsPayload, metric_name
 from tests.support.manual_clock import ManualClock
 
 SENT = "org.apache.kafka.producer.record.send.total"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, MetricsData
 
-from kproducer.telemetry.otlp_metrics import Point, encode_attributes, encode_metrics_data
+from kproducer._core.telemetry.otlp_metrics import Point, encode_attributes, encode_metrics_data
 
 _TIMES = st.integers(1, 2**64 - 1)
 # Lone surrogates have no UTF-8.

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from kproducer_messages import GetTelemetrySubscriptionsResponse
 
-from kproducer.runtime.clock import NEVER_MS
-from kproducer.telemetry.client_telemetry import LAST_PUSH_MS, ClientTelemetry
-from kproducer.telemetry.telemetry_link import TelemetryLink
+from kproducer._core.runtime.clock import NEVER_MS
+from kproducer._core.telemetry.client_telemetry import LAST_PUSH_MS, ClientTelemetry
+from kproducer._core.telemetry.telemetry_link import TelemetryLink
 from tests.support.manual_clock import ManualClock
 
 ID = uuid.UUID(int=7)

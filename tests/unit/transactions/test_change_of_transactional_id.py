@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from kproducer._core.transactions.coordinator_link import CoordinatorCache
+from kproducer._core.transactions.coordinator_requests import Coordinator, CoordinatorKind
+from kproducer._core.transactions.transaction_manager import TransactionManager
+from kproducer._core.transactions.transaction_state import TransactionState
 from kproducer.errors import (
     AbortTransactionError,
     FatalProducerError,
@@ -15,10 +19,6 @@ from kproducer.errors import (
     KafkaError,
 )
 from kproducer.testing.fakebroker.transaction_coordinator import NO_PRODUCER
-from kproducer.transactions.coordinator_link import CoordinatorCache
-from kproducer.transactions.coordinator_requests import Coordinator, CoordinatorKind
-from kproducer.transactions.transaction_manager import TransactionManager
-from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import Node
 from tests.support.units.transaction_kit import Kit
 
@@ -234,7 +234,7 @@ def test_epochs_that_are_used_up_are_followed_by_another_producer_id(version: in
 
 
 def test_coordinators_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproducer.transactions.coordinator_link._MOST_COORDINATORS", 2)
+    monkeypatch.setattr("kproducer._core.transactions.coordinator_link._MOST_COORDINATORS", 2)
     known = CoordinatorCache()
     names = [Coordinator(CoordinatorKind.TRANSACTION, f"id-{number}") for number in range(3)]
     for name in names:

@@ -12,14 +12,14 @@ from kproducer_messages import RESPONSES
 from kproducer_messages.find_coordinator_response import Coordinator as Found
 from kproducer_messages.offset_fetch_response import OffsetFetchResponsePartition, OffsetFetchResponseTopic
 
-from kproducer.client.client_request import ClientRequest, ClientResponse
+from kproducer._core.client.client_request import ClientRequest, ClientResponse
+from kproducer._core.runtime.clock import ExponentialBackoff
+from kproducer._core.transactions.committed_offsets import CommittedOffset
+from kproducer._core.transactions.coordinator_link import Attempts, CoordinatorCache
+from kproducer._core.transactions.coordinator_requests import FindCoordinator, OffsetFetch, Result
+from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.errors import AuthenticationError, DisconnectedError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
-from kproducer.runtime.clock import ExponentialBackoff
-from kproducer.transactions.committed_offsets import CommittedOffset
-from kproducer.transactions.coordinator_link import Attempts, CoordinatorCache
-from kproducer.transactions.coordinator_requests import FindCoordinator, OffsetFetch, Result
-from kproducer.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.types import Node, TopicPartition
 
 PLACE = TopicPartition("t", 3)

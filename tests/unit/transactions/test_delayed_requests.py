@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kproducer._core.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
+from kproducer._core.transactions.transaction_manager import TransactionManager
+from kproducer._core.transactions.transaction_state import TransactionState
 from kproducer.errors import FatalProducerError, FencedError, IllegalStateError
-from kproducer.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.transactions.transaction_manager import TransactionManager
-from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import TopicPartition
 from tests.support.units.transaction_kit import Kit
 

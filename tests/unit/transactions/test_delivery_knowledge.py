@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.errors import DisconnectedError, KafkaError, Outcome, RequestTimeoutError
-from kproducer.errors.broker_errors import error_for_code
-from kproducer.transactions.delivery_knowledge import (
+from kproducer._core.transactions.delivery_knowledge import (
     AttemptEnd,
     Knowledge,
     attempt_end,
     knowledge_after,
 )
+from kproducer.errors import DisconnectedError, KafkaError, Outcome, RequestTimeoutError
+from kproducer.errors.broker_errors import error_for_code
 
 DOUBTFUL_ENDS = {AttemptEnd.NO_ANSWER, AttemptEnd.MAYBE_APPENDED}
 

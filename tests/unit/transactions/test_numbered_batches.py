@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kproducer.accumulator.producer_batch import ProducerBatch
-from kproducer.records.compression import Compression, CompressionType
-from kproducer.records.record_batch_builder import RecordBatchBuilder
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.records.compression import Compression, CompressionType
+from kproducer._core.records.record_batch_builder import RecordBatchBuilder
 from kproducer.testing.fakebroker.batch_check import read_batch
 from kproducer.types import TopicPartition
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kproducer._core.runtime.clock import NEVER_MS
+from kproducer._core.transactions.coordinator_link import CoordinatorLink
+from kproducer._core.transactions.transaction_manager import TransactionManager
+from kproducer._core.transactions.transaction_state import TransactionState
 from kproducer.errors import AuthenticationError, BootstrapResolutionError
-from kproducer.runtime.clock import NEVER_MS
-from kproducer.transactions.coordinator_link import CoordinatorLink
-from kproducer.transactions.transaction_manager import TransactionManager
-from kproducer.transactions.transaction_state import TransactionState
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kproducer import AbortTransactionError, DeliveryTimeoutError, Outcome, TransactionAbortedError
-from kproducer.accumulator.producer_batch import ProducerBatch
+from kproducer._core.accumulator.producer_batch import ProducerBatch
 from tests.support.units.scripted_client import SentRequest
 from tests.support.units.sender_bench import Bench, error_of, initialized_manager
 

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer.errors import Outcome
-from kproducer.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
-from kproducer.transactions.partition_sequences import (
+from kproducer._core.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
+from kproducer._core.transactions.partition_sequences import (
     NO_PRODUCER,
     SEQUENCE_COUNT,
     ProducerIdAndEpoch,
     is_at_or_before,
     sequence_after,
 )
-from kproducer.transactions.sequence_tracker import (
+from kproducer._core.transactions.sequence_tracker import (
     MOST_PENDING_BATCHES,
     REMEMBERED_MS,
     SequenceTracker,
     Verdict,
     decide,
 )
+from kproducer.errors import Outcome
 from kproducer.types import TopicPartition
 from tests.support.units.transaction_kit import Batch, Kit
 

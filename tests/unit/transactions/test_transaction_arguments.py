@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kproducer.errors import InvalidArgumentError
-from kproducer.transactions.transaction_arguments import (
+from kproducer._core.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     checked_group,
     checked_offsets,
 )
+from kproducer.errors import InvalidArgumentError
 from kproducer.types import INT32_MAX, INT64_MAX, TopicPartition
 
 TP = TopicPartition("in", 0)

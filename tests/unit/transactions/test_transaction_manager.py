@@ -8,6 +8,13 @@ from typing import Any
 
 import pytest
 
+from kproducer._core.transactions.coordinator_requests import Result
+from kproducer._core.transactions.transaction_arguments import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTransaction,
+)
+from kproducer._core.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 from kproducer.errors import (
     AbortTransactionError,
     FatalProducerError,
@@ -26,13 +33,6 @@ from kproducer.errors.broker_errors import (
 )
 from kproducer.testing.fakebroker.group_offsets import Member
 from kproducer.testing.fakebroker.transaction_coordinator import NO_PRODUCER, State
-from kproducer.transactions.coordinator_requests import Result
-from kproducer.transactions.transaction_arguments import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    PreparedTransaction,
-)
-from kproducer.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 from kproducer.types import TopicPartition
 from tests.support.units.transaction_kit import TRANSACTIONAL_ID, Kit
 

@@ -1,0 +1,1 @@
+"""What the public modules of kproducer are made of. Applications import none of it."""

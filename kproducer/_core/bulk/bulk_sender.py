@@ -1,0 +1,162 @@
+"""BulkSender: what ``send_many``, ``send_arrow`` and the sink for Spark need of a producer.
+
+``KafkaProducer`` only has the signatures of these calls. For callers' threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
+from kproducer._core.bulk.send_many import SendManyCall
+from kproducer._core.kernel import FastSend, TopicSlots
+from kproducer._core.sending import blocking
+from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
+
+if TYPE_CHECKING:
+    from kproducer._core.bulk.arrow_columns import ArrowColumns
+    from kproducer._core.bulk.send_arrow import ArrowSink
+    from kproducer._core.bulk.send_many_input import SendManyInput
+    from kproducer._core.bulk.send_many_result import SendManyResult
+    from kproducer._core.engine.engine_lifecycle import EngineLifecycle
+    from kproducer._core.engine.producer_engine import ProducerEngine
+    from kproducer._core.transactions.transaction_state import OpenTransaction
+
+#: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
+SendFunction = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
+
+
+class BulkSender:
+    """Sends in bulk through one running engine.
+
+    Args:
+        engine: running.
+        lifecycle, fast_send: of the producer.
+        send: ``KafkaProducer.send``.
+
+    Attributes:
+        engine, send: as given.
+        rules: what the settings say about each record.
+        may_change_topics: there are interceptors that may send records to other topics.
+    """
+
+    def __init__(
+        self, engine: ProducerEngine, lifecycle: EngineLifecycle, fast_send: FastSend, send: SendFunction
+    ) -> None:
+        self.engine = engine
+        self.rules = engine.admission.rules
+        self._lifecycle = lifecycle
+        self.send = send
+        self._fast_send = fast_send
+        self._transaction_lifecycle = engine.transaction_lifecycle
+        #: The one to which the records of a call belong; ``None``: the producer has none, or those of a sink.
+        self._transaction: OpenTransaction | None = None
+        self.may_change_topics = self.rules.interceptors.has_send_hooks
+
+    # -- the calls -------------------------------------------------------------------------------------
+
+    def send_many(self, topic: str, rows: SendManyInput) -> SendManyResult:
+        """See ``KafkaProducer.send_many``."""
+        return self._in_transaction(SendManyCall(self, topic, rows).run)
+
+    def send_arrow(self, data: Any, topic: str | None, *columns: Any) -> SendManyResult:
+        """See ``KafkaProducer.send_arrow``. ``columns``: the arguments of ``ArrowColumns``."""
+        from kproducer._core.bulk.arrow_columns import ArrowColumns
+        from kproducer._core.bulk.send_arrow import send_arrow
+
+        try:
+            checked = ArrowColumns(*columns).checked(topic)
+            self._check_needs_no_objects("send_arrow()")
+        except KafkaError as error:
+            error.outcome = Outcome.NOT_SENT
+            raise
+        return self._in_transaction(lambda: send_arrow(self, checked, topic, data))
+
+    def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
+        """Send one Arrow batch after another, without a result per row."""
+        from kproducer._core.bulk.send_arrow import ArrowSink
+
+        self._check_needs_no_objects("arrow_sink()")
+        return ArrowSink(self, columns, topic)
+
+    def _check_needs_no_objects(self, call: str) -> None:
+        for setting, is_set in (
+            ("value_serializer", self.rules.serializes_value),
+            ("key_serializer", self.rules.serializes_key),
+            ("interceptors", self.rules.interceptors),
+        ):
+            if is_set:
+                raise InvalidArgumentError(
+                    f"{call} writes columns unchanged, but {setting} needs each row as an object: use "
+                    f"send_many(), or a producer without {setting}"
+                )
+
+    def _in_transaction(self, run: Callable[[], SendManyResult]) -> SendManyResult:
+        """Run a call. In a transaction, refused records prevent the commit, as with ``send``."""
+        if self._transaction_lifecycle is None:
+            return run()
+        self._transaction = self._transaction_lifecycle.check_send()
+        try:
+            result = run()
+        except BaseException as error:
+            self.note_refusal(error if isinstance(error, KafkaError) else KafkaError(repr(error)))
+            raise
+        refusal = result._locations.first_refusal
+        if refusal is not None:
+            self.note_refusal(refusal)
+        return result
+
+    # -- what the calls ask ----------------------------------------------------------------------------
+
+    def check_send(self) -> None:
+        """Called before records are written, after anything that may have taken long.
+
+        Raises:
+            KafkaError: as ``TransactionLifecycle.check_send``.
+        """
+        if self._transaction_lifecycle is not None:
+            self._transaction_lifecycle.check_send(self._transaction)
+
+    def fast_slots_of(self, topic: str) -> TopicSlots | None:
+        """The ``TopicSlots`` of a topic; ``None`` while its records have to take the general path."""
+        lifecycle = self._transaction_lifecycle
+        if lifecycle is not None and self._transaction not in (None, lifecycle.transaction):
+            return None
+        slots: TopicSlots | None = self._fast_send.slots_of(topic)
+        return slots
+
+    def send_serialized(
+        self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> FutureRecordMetadata:
+        """``send`` for a row whose key and value have been through the serializers."""
+        # Not that of the beginning: an iterator may have forked the process.
+        admission = self._lifecycle.running_engine().admission.of_bytes
+        return blocking.send(admission, topic, value, key, headers, partition, timestamp_ms, None)
+
+    def await_partition_count(self, topic: str, partition: int | None = None) -> int:
+        """Wait until the topic, and the partition, are known; return the number of partitions.
+
+        Raises:
+            KafkaError: as ``send``.
+        """
+        try:
+            snapshot = self.engine.topics.await_topic(topic, partition)
+        except KafkaError as error:
+            if error.outcome is None:
+                error.outcome = Outcome.NOT_SENT
+            raise
+        return self.known_partition_count(topic) or snapshot.partition_count(topic) or 0
+
+    def known_partition_count(self, topic: str) -> int:
+        """How many partitions are known now; 0: the topic is not known."""
+        return self.engine.metadata.snapshot.partition_count(topic) or 0
+
+    def slots_of(self, topic: str) -> TopicSlots | None:
+        """The topic's ``TopicSlots``, until the engine ends; ``None``: there is no fast path."""
+        return self.engine.accumulator.queues.topic(topic).slots if self.rules.has_fast_path else None
+
+    def note_refusal(self, error: KafkaError) -> None:
+        """A record was refused: a transaction must not be committed without it."""
+        if self._transaction_lifecycle is not None:
+            self._transaction_lifecycle.send_failed(error, self._transaction)

@@ -1,0 +1,1 @@
+"""The compiled twin of ``pure/completion.py``; ``kproducer._core.kernel`` imports it."""

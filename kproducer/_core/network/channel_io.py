@@ -1,0 +1,185 @@
+"""ChannelIo: how a Selector moves the bytes of its channels, and the two implementations.
+
+``PortableChannelIo`` makes one system call after the other through the channels' transport layers. It works
+on every platform and with every transport, and it is the reference. ``NativeChannelIo`` makes all calls of a
+poll in one compiled step without the interpreter lock, including encryption; it is used where the native
+kernel is in use, for TLS if ``native_tls`` allows it. Both work in the same order: write what is queued,
+wait, then report the events.
+Source: Kafka's ``Selector`` (pollSelectionKeys); the native step is ours.
+"""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Iterable
+from contextlib import suppress
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+from kproducer._core.kernel import IMPLEMENTATION
+from kproducer._core.network.kafka_channel import KafkaChannel
+from kproducer._core.network.network_send import NetworkSend
+from kproducer._core.network.wakeup import Wakeup
+
+
+def _native_module() -> Any:
+    if IMPLEMENTATION == "native":
+        with suppress(ImportError):  # this platform has no epoll
+            # Not "from the module": the import rules see compiled modules only as members of their package.
+            from kproducer._core.network import _native_channel_io
+
+            return _native_channel_io
+    return None
+
+
+native = _native_module()
+
+#: Bits of an event, as in ``selectors``.
+READ = 1
+WRITE = 2
+
+#: (channel, mask, ...): a channel and what may be done with it. What follows is for the implementation.
+Event: TypeAlias = tuple[Any, ...]
+
+#: The most that one read takes: several responses, or a good part of a large metadata response.
+READ_SIZE_BYTES = 256 * 1024
+
+#: Space for what all connections received since the last poll; the next poll reads the rest.
+_NATIVE_BUFFER_BYTES = 2 * READ_SIZE_BYTES
+
+
+class PortableChannelIo:
+    """Makes each system call by itself, through transport layers. I/O thread only.
+
+    Args:
+        wakeup: readable when a wait has to end.
+    """
+
+    def __init__(self, wakeup: Wakeup) -> None:
+        self._wakeup = wakeup
+        self._read_view = memoryview(bytearray(READ_SIZE_BYTES))
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(wakeup.fileno(), READ, None)
+
+    def register(self, channel: KafkaChannel) -> None:
+        """Watch a channel that is connecting. Raises OSError."""
+        # While the channel connects, the writable event reports the result.
+        self._selector.register(channel.transport.fileno(), WRITE, channel)
+        channel.interest = WRITE
+
+    def update(self, channel: KafkaChannel) -> None:
+        """Watch for the events that the channel needs in its present state. Raises OSError."""
+        wanted = READ | WRITE if channel.is_stalled or channel.wants_write else READ
+        if channel.tcp_connected and wanted != channel.interest:
+            self._selector.modify(channel.transport.fileno(), wanted, channel)
+            channel.interest = wanted
+
+    def queue(self, channel: KafkaChannel, send: NetworkSend) -> None:
+        """Take over a frame of the channel; the next exchange with this channel in ``sending`` writes it."""
+
+    def unregister(self, channel: KafkaChannel) -> None:
+        """Stop watching the channel. Idempotent."""
+        if channel.interest:
+            channel.interest = 0
+            self._selector.unregister(channel.transport.fileno())
+
+    def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
+        """Write what the channels in ``sending`` have queued, wait, and return the events, one by one.
+
+        For each event the caller may call ``received`` and ``written``, once per bit of its mask, before it
+        takes the next one. Does not wait if the caller closed one of ``sending`` meanwhile. Raises OSError.
+        """
+        for channel in sending:
+            yield channel, WRITE
+            if channel.is_closed:
+                timeout_ms = 0  # the connection broke: do not wait before that is reported
+        for key, mask in self._selector.select(timeout_ms / 1000):
+            if key.data is None:
+                self._wakeup.clear()
+            else:
+                yield key.data, mask
+
+    def written(self, event: Event, completed: list[NetworkSend]) -> None:
+        """Append the frames that are completely written. Raises OSError if the connection broke."""
+        channel: KafkaChannel = event[0]
+        channel.write(completed)
+        self.update(channel)
+
+    def received(self, event: Event) -> memoryview | None:
+        """The bytes received, valid until the next call; empty at the end of the stream, ``None``: nothing.
+
+        Raises OSError if the connection broke.
+        """
+        channel: KafkaChannel = event[0]
+        return channel.read(self._read_view)
+
+    def close(self) -> None:
+        """Close the poll's descriptor. Idempotent."""
+        self._selector.close()
+
+
+_SOCKET_OF = attrgetter("native_socket")
+
+
+class NativeChannelIo:
+    """Makes all system calls of a poll in one native step. I/O thread only.
+
+    While an application thread is busy, a poll waits for the interpreter lock once, not once per socket. Only
+    the connect with its handshakes, and the last read of a broken connection, go through the transport layer.
+    ``PortableChannelIo`` documents the methods.
+
+    Args:
+        wakeup: readable when a wait has to end; its bytes are discarded.
+    """
+
+    def __init__(self, wakeup: Wakeup) -> None:
+        buffer = bytearray(_NATIVE_BUFFER_BYTES)
+        self._read_view = memoryview(buffer)
+        self._io = native.SocketIo(wakeup.fileno(), buffer, READ_SIZE_BYTES)
+
+    def register(self, channel: KafkaChannel) -> None:
+        channel.native_socket = self._io.register(channel.transport.fileno(), channel)
+
+    def update(self, channel: KafkaChannel) -> None:
+        sock = channel.native_socket
+        if sock is None or not channel.tcp_connected:
+            return
+        if channel.is_ready:
+            channel.transport.attach(sock)
+            sock.establish()
+        else:
+            sock.await_events(True, channel.wants_write)
+
+    def queue(self, channel: KafkaChannel, send: NetworkSend) -> None:
+        assert channel.native_socket is not None
+        channel.native_socket.queue(send.buffers)
+
+    def unregister(self, channel: KafkaChannel) -> None:
+        native_socket, channel.native_socket = channel.native_socket, None
+        if native_socket is not None:
+            native_socket.close()
+
+    def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
+        events: list[Event] = self._io.exchange(list(map(_SOCKET_OF, sending)), timeout_ms)
+        return events
+
+    def written(self, event: Event, completed: list[NetworkSend]) -> None:
+        channel, _, sent, code, _, _, _ = event
+        channel.note_written(sent, completed)
+        if code:
+            raise channel.transport.native_error(code)
+
+    def received(self, event: Event) -> memoryview | None:
+        channel, _, _, _, position, count, code = event
+        if code:
+            raise channel.transport.native_error(code)
+        return None if count < 0 else self._read_view[position : position + count]
+
+    def close(self) -> None:
+        self._io.close()
+
+
+ChannelIo: TypeAlias = PortableChannelIo | NativeChannelIo
+
+#: The implementation for plaintext connections: native if the kernel is native and the platform has epoll.
+PlaintextChannelIo = PortableChannelIo if native is None else NativeChannelIo

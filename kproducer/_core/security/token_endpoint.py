@@ -1,0 +1,414 @@
+"""Gets OAuth tokens from an identity provider's token endpoint, or from a file.
+
+Each source is a callable without arguments that returns an ``OAuthToken``; ``TokenSource`` calls it on its
+own thread. Secrets (client secret, assertion, token) are sent to the endpoint and appear in no error.
+``urllib`` is enough to post one form per token. Redirections are not followed, because they would pass on
+the credentials.
+Source: RFC 6749 sections 4.4 and 5, RFC 7523; Kafka classes ``HttpJwtRetriever`` (KIP-768) and
+``FileJwtRetriever``.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import http.client
+import json
+import math
+import socket
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from kproducer._core.config.setting import shown_url
+from kproducer._core.security.oauth_tokens import OAuthToken, RetriableTokenError
+from kproducer._core.security.sasl_mechanisms import shown_text
+from kproducer.errors import AuthenticationError
+
+_LONGEST_ANSWER_BYTES = 1 << 20
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_TOO_MANY_REQUESTS = 429
+_REQUEST_TIMEOUT = 408
+
+Assertion = Callable[[], str]
+
+
+@attrs.frozen
+class TokenRequest:
+    """What to send to a token endpoint. Its repr shows nothing of it.
+
+    Attributes:
+        fields: the form.
+        authorization: value of the header ``Authorization``; empty: none.
+        secrets: texts that errors must not show if the endpoint repeats them.
+    """
+
+    fields: Mapping[str, str] = attrs.field(repr=False)
+    authorization: str = attrs.field(default="", repr=False)
+    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
+
+
+@attrs.frozen
+class ClientSecretGrant:
+    """Client credentials: the client authenticates with id and secret (RFC 6749, section 4.4).
+
+    Attributes:
+        is_encoded: id and secret are encoded as section 2.3.1 requires (KIP-1025).
+    """
+
+    client_id: str
+    secret: str = attrs.field(repr=False)
+    scope: str
+    is_encoded: bool
+
+    def __call__(self) -> TokenRequest:
+        client_id, secret = self.client_id, self.secret
+        if self.is_encoded:
+            client_id, secret = map(urllib.parse.quote_plus, (client_id, secret))
+        basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+        fields = _with_scope({"grant_type": "client_credentials"}, self.scope)
+        return TokenRequest(fields, f"Basic {basic}", (self.secret, secret, basic))
+
+
+@attrs.frozen
+class ClientAssertionGrant:
+    """Client credentials: the client authenticates with an assertion (RFC 7523, section 2.2; KIP-1258).
+
+    Attributes:
+        client_id: may be empty, because the assertion names the client.
+    """
+
+    client_id: str
+    assertion: Assertion
+    scope: str
+
+    def __call__(self) -> TokenRequest:
+        assertion = self.assertion()
+        fields = {
+            "grant_type": "client_credentials",
+            "client_assertion_type": _CLIENT_ASSERTION,
+            "client_assertion": assertion,
+        }
+        if self.client_id:
+            fields["client_id"] = self.client_id
+        return TokenRequest(_with_scope(fields, self.scope), secrets=(assertion,))
+
+
+@attrs.frozen
+class JwtBearerGrant:
+    """The assertion is the grant (RFC 7523, section 2.1; KIP-1139)."""
+
+    assertion: Assertion
+    scope: str
+
+    def __call__(self) -> TokenRequest:
+        assertion = self.assertion()
+        fields = {"grant_type": _JWT_BEARER, "assertion": assertion}
+        return TokenRequest(_with_scope(fields, self.scope), secrets=(assertion,))
+
+
+def _with_scope(fields: dict[str, str], scope: str) -> dict[str, str]:
+    return {**fields, "scope": scope} if scope else fields
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class TokenEndpoint:
+    """A token endpoint. Call it to request a token.
+
+    Redirections are not followed, because they would pass on the credentials. Uses the proxies in
+    ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``.
+
+    Args:
+        url: http or https, without user name and password.
+        new_request: what to send.
+        tls_context: returns the context for a connection; ``None``: the endpoint is not encrypted.
+        connect_timeout_ms: for each address, and again for the tunnel of a proxy and the TLS handshake.
+        read_timeout_ms: for the request with its whole answer.
+    """
+
+    _url: str
+    _new_request: Callable[[], TokenRequest]
+    _tls_context: Callable[[], ssl.SSLContext] | None
+    _connect_timeout_ms: int
+    _read_timeout_ms: int
+
+    @property
+    def where(self) -> str:
+        """The endpoint in words, with the setting that names it."""
+        return f"the token endpoint {shown_text(shown_url(self._url))} (sasl_oauthbearer_token_endpoint_url)"
+
+    def __call__(self) -> OAuthToken:
+        """Request a token.
+
+        Raises:
+            RetriableTokenError: the endpoint cannot be reached, or answers 408, 429 or 5xx.
+            AuthenticationError: it refuses the request, or its answer has no usable token.
+        """
+        request = self._new_request()
+        status, content_type, body = self._post(request)
+        answer = _json_object(body)
+        if status not in (200, 201):
+            refusal = _refusal(answer, content_type, request.secrets)
+            text = f"{self.where} answered with HTTP status {status}: {refusal}"
+            if status >= 500 or status in (_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS):
+                raise RetriableTokenError(text)
+            raise AuthenticationError(f"{text}; check its URL and the credentials")
+        if answer is None:
+            raise AuthenticationError(
+                f"{self.where} answered with {content_type}, {len(body)} bytes, instead of a JSON object;"
+                " check its URL"
+            )
+        for name in ("access_token", "id_token"):
+            token = answer.get(name)
+            if isinstance(token, str) and token.strip():
+                return _token(token.strip(), answer.get("expires_in"), self.where)
+        raise AuthenticationError(f"the answer of {self.where} has no access_token")
+
+    def _post(self, request: TokenRequest) -> tuple[int, str, bytes]:
+        headers = {"Accept": "application/json", "Cache-Control": "no-cache"}
+        message = urllib.request.Request(
+            self._url, urllib.parse.urlencode(request.fields).encode(), headers, method="POST"
+        )
+        if request.authorization:
+            message.add_unredirected_header("Authorization", request.authorization)
+        context = self._tls_context() if self._tls_context is not None else None
+        # This opener neither follows redirections nor raises errors for statuses.
+        opener = urllib.request.OpenerDirector()
+        opener.add_handler(urllib.request.ProxyHandler())
+        with _Watch() as watch:
+            opener.add_handler(_Handler(context, watch, self._read_timeout_ms / 1000))
+            try:
+                with opener.open(message, timeout=self._connect_timeout_ms / 1000) as response:
+                    answer = response.status, response.headers.get_content_type(), _read(response)
+                if not watch.is_late:
+                    return answer
+                cause: object = TimeoutError()  # the answer may be cut off, in the middle of its headers
+            except (OSError, http.client.HTTPException, UnicodeError) as error:
+                cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            except RuntimeError as error:  # no thread can be started
+                cause = error
+            if watch.is_late:
+                cause = TimeoutError()
+        text = f"{self.where} cannot be reached: {_in_words(cause)}"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise AuthenticationError(
+                f"{text}; to trust another authority, set https_ca_location or"
+                " ssl.truststore.location in sasl_jaas_config"
+            )
+        raise RetriableTokenError(text)
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    announced = response.length
+    limit = _LONGEST_ANSWER_BYTES if announced is None else min(announced, _LONGEST_ANSWER_BYTES)
+    body = response.read(limit)
+    if announced is not None and len(body) < limit:
+        raise http.client.IncompleteRead(bytes(0), limit - len(body))
+    return body
+
+
+class _Watch:
+    """Ends a connection at a deadline. Use as a context manager.
+
+    The timeout of a socket is for one system call, and ``http.client`` makes any number of them for the head
+    of an answer. The watch shuts the connection down, which ends each of these calls at once.
+
+    Attributes:
+        is_late: the deadline has passed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # Guarded by _lock.
+        self._timer: threading.Timer | None = None
+        #: A second descriptor of the connection, because TLS takes over the first one.
+        self._socket: socket.socket | None = None
+        self.is_late = False
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._release()
+
+    def connect(self, address: tuple[str, int], timeout_s: float, source: Any = None) -> socket.socket:
+        """``socket.create_connection``; the deadline is ``timeout_s`` after the connection came up."""
+        connected = socket.create_connection(address, timeout_s, source)
+        try:
+            with self._lock:
+                self._release()
+                self._socket = connected.dup()
+            self.restart(timeout_s)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    def restart(self, seconds: float) -> None:
+        """The deadline is in ``seconds`` from now. Raises RuntimeError if no thread can be started."""
+        timer = threading.Timer(seconds, self._end)
+        timer.name = "kproducer-oauth-deadline"
+        timer.daemon = True
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = timer
+            timer.start()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._timer is threading.current_thread() and self._socket is not None:
+                self.is_late = True
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _release(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+class _Handler(urllib.request.AbstractHTTPHandler):
+    """Opens http and https, with one deadline for connecting and one for the rest."""
+
+    def __init__(self, context: ssl.SSLContext | None, watch: _Watch, read_timeout_s: float) -> None:
+        super().__init__()
+        self._tls = context
+        self._watch = watch
+        self._read_timeout_s = read_timeout_s
+
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(functools.partial(self._connection, http.client.HTTPConnection), request)
+
+    def https_open(self, request: urllib.request.Request) -> Any:
+        tls = functools.partial(http.client.HTTPSConnection, context=self._tls)
+        return self.do_open(functools.partial(self._connection, tls), request)
+
+    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
+
+    def _connection(self, kind: Callable[..., Any], host: str, **others: Any) -> Any:
+        connection = kind(host, **others)
+        # Every version of ``http.client`` calls this to connect, before the tunnel and TLS.
+        connection._create_connection = self._watch.connect
+        connect = connection.connect
+
+        def connect_and_restart() -> None:
+            connect()
+            connection.sock.settimeout(self._read_timeout_s)
+            self._watch.restart(self._read_timeout_s)
+
+        connection.connect = connect_and_restart
+        return connection
+
+
+@attrs.frozen
+class TokenFile:
+    """A file with a token, which something else keeps fresh. Call it to read the token."""
+
+    path: str
+
+    @property
+    def where(self) -> str:
+        """The file in words, with the setting that names it."""
+        return f"the file {self.path!r} (sasl_oauthbearer_token_endpoint_url)"
+
+    def __call__(self) -> OAuthToken:
+        """Read the token. Raises AuthenticationError: the file cannot be read, or has no valid token."""
+        return _token(read_token(self.path, self.where), None, self.where)
+
+
+def read_token(path: str, where: str) -> str:
+    """The token or assertion in a file. Raises AuthenticationError, which names ``where``."""
+    try:
+        with open(path, encoding="ascii") as file:
+            text = file.read(_LONGEST_ANSWER_BYTES).strip()
+    except OSError as error:
+        raise AuthenticationError(f"{where} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise AuthenticationError(f"{where} has characters that a token cannot contain") from None
+    if not text:
+        raise AuthenticationError(f"{where} is empty")
+    return text
+
+
+def _token(value: str, expires_in: object, where: str) -> OAuthToken:
+    """The token with its expiry: the claim ``exp``, or else what the answer says."""
+    now_s = time.time()
+    expires_at = _as_number(_claims(value).get("exp"))
+    if expires_at is None:
+        if isinstance(expires_in, str) and expires_in.isascii() and expires_in.isdigit():
+            expires_in = float(expires_in)  # some identity providers quote it
+        life_s = _as_number(expires_in)
+        if life_s is None:
+            raise AuthenticationError(f"{where} does not say when its token expires (exp, expires_in)")
+        expires_at = now_s + life_s
+    if expires_at <= now_s:
+        raise AuthenticationError(
+            f"the token of {where} expired {now_s - expires_at:.0f} s ago; if it is new, check the clock"
+        )
+    return OAuthToken(value, expires_at)
+
+
+def _claims(token: str) -> Mapping[str, Any]:
+    """The claims of a JWT, which only the broker verifies; of other tokens none."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        return _json_object(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))) or {}
+    except ValueError:
+        return {}
+
+
+def _as_number(value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _json_object(body: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _refusal(answer: Mapping[str, Any] | None, content_type: str, secrets: tuple[str, ...]) -> str:
+    """What the endpoint says about a refused request, by RFC 6749, section 5.2, or as Okta does."""
+
+    def shown(text: str) -> str:
+        for secret in secrets:  # before the text is shortened, which could leave a part of one
+            text = text.replace(secret, "(not shown)")
+        return shown_text(text)
+
+    for code, description in (("error", "error_description"), ("errorCode", "errorSummary")):
+        if answer is not None and isinstance(answer.get(code), str):
+            texts = [answer[code], answer.get(description)]
+            return ": ".join(shown(text) for text in texts if isinstance(text, str) and text)
+    return f"no reason in its answer ({content_type})"
+
+
+def _in_words(error: object) -> str:
+    if isinstance(error, TimeoutError):
+        return "timeout (sasl_login_connect_timeout_ms, sasl_login_read_timeout_ms)"
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror)
+    return shown_text(str(error)) or type(error).__name__

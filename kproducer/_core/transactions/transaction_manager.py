@@ -1,0 +1,142 @@
+"""TransactionManager: idempotence and transactions of one producer, as sender and accumulator see them.
+
+It is asked about each batch before it is sent and after each attempt. Its parts are public: application
+threads call the ``TransactionLifecycle``; a ``CoordinatorLink`` sends the requests of the
+``TransactionProtocol``; the ``SequenceTracker`` numbers the batches.
+
+Everything here runs on the I/O thread, partly with a partition's lock held; in a session, on the caller's
+thread. The sequence numbers belong to that thread and need no lock.
+Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; Kafka's ``TransactionManager``.
+docs/internals/transactions.md lists the differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kproducer._core.runtime.clock import ExponentialBackoff
+from kproducer._core.transactions.coordinator_link import CoordinatorCache
+from kproducer._core.transactions.coordinator_requests import FATAL_PRODUCE_CODES
+from kproducer._core.transactions.delivery_knowledge import AttemptEnd
+from kproducer._core.transactions.partition_sequences import NO_SEQUENCE, SequencedBatch
+from kproducer._core.transactions.sequence_tracker import Verdict
+from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
+from kproducer._core.transactions.transaction_protocol import TransactionProtocol
+from kproducer._core.transactions.transaction_state import TransactionState
+from kproducer.errors import BrokerError, KafkaError, Outcome
+from kproducer.types import TopicPartition
+
+# Tuples, because hashing a member of an enum runs Python code.
+#: States in which batches of the transaction may be sent.
+_SENDING: Final = (TransactionState.IN_TRANSACTION, TransactionState.COMMITTING)
+#: States in which only batches may be sent that were sent before.
+_FAILED: Final = (TransactionState.ABORTABLE_ERROR, TransactionState.ABORTING)
+_FATAL: Final = TransactionState.FATAL_ERROR
+
+
+class TransactionManager:
+    """Idempotence, and with a transactional id transactions.
+
+    Args:
+        transactional_id: ``None``: idempotent only.
+        transaction_timeout_ms: after which the coordinator aborts an open transaction.
+        backoff: pauses between attempts to reach a coordinator.
+        transaction_version: called when a transaction begins: 2 where all brokers have KIP-890, else 1.
+        known: which brokers coordinate; may be shared by managers whose requests one thread sends.
+        two_phase_commit: ask for transactions that do not time out (KIP-939).
+
+    Attributes:
+        lifecycle, protocol, sequences: the parts.
+        needs_another_round: whether the next round of the loop has to come at once: a request has become due,
+            or a batch was given up, which may hold back others until ``sequences.resolve``. The sender resets
+            it.
+    """
+
+    def __init__(
+        self,
+        transactional_id: str | None,
+        transaction_timeout_ms: int = 60_000,
+        backoff: ExponentialBackoff | None = None,
+        transaction_version: Callable[[], int] = lambda: 1,
+        known: CoordinatorCache | None = None,
+        two_phase_commit: bool = False,
+    ) -> None:
+        self.lifecycle = self._life = TransactionLifecycle(transactional_id, transaction_version)
+        self.sequences = self._life.sequences
+        self.protocol = TransactionProtocol(
+            self._life,
+            transaction_timeout_ms,
+            backoff or ExponentialBackoff(100, 1000),
+            CoordinatorCache() if known is None else known,
+            two_phase_commit,
+        )
+        self.needs_another_round = False
+
+    def may_drain(self, batch: SequencedBatch, now_ms: int) -> bool:
+        """Whether the first batch in a partition's queue may be sent now."""
+        life = self._life
+        state = life.state
+        if life.transactional_id is not None:
+            transaction = life.transaction
+            if transaction is None:
+                return False
+            if state not in _SENDING and (state not in _FAILED or batch.base_sequence == NO_SEQUENCE):
+                return False
+            if transaction.version < 2 and batch.topic_partition not in transaction.partitions:
+                self.announce(batch.topic_partition)
+                return False
+        elif state is _FATAL:
+            return False
+        return self.sequences.may_drain(batch, now_ms)
+
+    def announce(self, topic_partition: TopicPartition) -> None:
+        """Have a partition added to the transaction, which its first batch waits for (version 1)."""
+        transaction = self._life.transaction
+        if transaction is None or transaction.version >= 2 or topic_partition in transaction.partitions:
+            return
+        with self._life.lock:
+            transaction = self._life.transaction
+            if transaction is None or self._life.state not in _SENDING:
+                return
+            if topic_partition in transaction.new_partitions:
+                return
+            transaction.new_partitions.add(topic_partition)
+        # Not ``wakeup``, because a partition's lock is held here. The I/O loop reads this flag before it
+        # polls.
+        self.needs_another_round = True
+
+    def drained(self, batch: SequencedBatch) -> None:
+        """The batch goes into a request now: number it, if it has no number yet."""
+        self.sequences.drained(batch)
+        transaction = self._life.transaction
+        if transaction is not None:
+            transaction.may_have_started = True
+
+    def verdict(self, batch: SequencedBatch, end: AttemptEnd, error: KafkaError) -> Verdict:
+        """What to do after a failed attempt. If the batch is given up, ``failed`` has to follow.
+
+        If the numbering of the partition has to restart, this registers the restart and returns RETRY.
+        """
+        verdict = self.sequences.verdict(batch, end, error.retriable)
+        is_aborting = self._life.state in _FAILED and self._life.uses_version_2
+        if verdict is Verdict.RETRY and (is_aborting or self._life.state is _FATAL):
+            # In version 2, the next epoch fences requests that are still on their way. In version 1, the
+            # outcome of each batch has to be found out.
+            return Verdict.FAIL
+        return verdict
+
+    def failed(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
+        """The batch is given up, or its request has ended and its records were given up before."""
+        self.sequences.failed(batch, outcome)
+        self.needs_another_round = True
+        if self._life.transactional_id is None:
+            return
+        with self._life.lock:
+            if isinstance(error, BrokerError) and error.code in FATAL_PRODUCE_CODES:
+                self._life.fail_for_good(error)
+            elif self._life.state in _SENDING:
+                self._life.fail_transaction(error)
+            elif self._life.transaction is not None:
+                # The transaction is being aborted. The next one must not receive a batch of this one.
+                self._life.transaction.must_raise_epoch = True

@@ -1,1 +1,0 @@
-"""The compiled twin of ``pure/append.py``; ``kproducer.kernel`` imports it."""

@@ -1,1 +1,0 @@
-"""The compiled twin of ``pure/completion.py``; ``kproducer.kernel`` imports it."""

@@ -1,1 +1,0 @@
-"""The compiled twin of ``pure/fast_sender.py``; ``kproducer.kernel`` imports it."""

@@ -1,1 +1,0 @@
-"""The compiled twin of ``pure/row_encoder.py``; ``kproducer.kernel.arrow`` imports it."""

@@ -1,1 +1,0 @@
-"""The compiled twin of ``pure/send_many.py``; ``kproducer.kernel`` imports it."""
