@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -100,18 +99,13 @@ CLIENTS_OF_GROUP = {
     "small-batches": (MAIN, CALLBACK, REFERENCE, POLL_THREAD),
     "partitions": (MAIN, REFERENCE, POLL_THREAD),
 }
-_PORTABLE_CLIENT = Client(PORTABLE, "kproducer", f"{_OURS}:PortableIoSession", NATIVE)
+_PORTABLE_CLIENT = Client(PORTABLE, "kproducer", "benchmarks.portable_session:PortableIoSession", NATIVE)
 BY_NAME = {client.name: client for client in (*CLIENTS, _PORTABLE_CLIENT)}
 
 
 def has_native_kernel() -> bool:
-    """Whether the compiled kernel exists; otherwise only the pure kernel is measured."""
-    try:
-        return importlib.util.find_spec("kproducer._core.kernel.native.twin") is not None and bool(
-            import_module("kproducer._core.kernel.native.twin")
-        )
-    except ImportError:
-        return False
+    """Whether all of the native core can be used; otherwise only the pure kernel is measured."""
+    return not import_module("kproducer").build_info().missing_modules
 
 
 def default_batch_bytes() -> dict[str, int]:

@@ -8,8 +8,6 @@ from typing import Any
 from benchmarks.sessions import FLUSH_SECONDS, Target, chunks
 from benchmarks.workload import LINGER_MS, Record
 from kproducer import AsyncKafkaProducer, KafkaProducer
-from kproducer._core.network import selector
-from kproducer._core.network.channel_io import PortableChannelIo
 
 
 def _settings(target: Target) -> dict[str, Any]:
@@ -50,14 +48,6 @@ class KeptFutureSession:
 
     def close(self) -> None:
         self.producer.close()
-
-
-class PortableIoSession(KeptFutureSession):
-    """The same with the system calls that systems without epoll make, but on this system."""
-
-    def __init__(self, target: Target) -> None:
-        selector.PlaintextChannelIo = PortableChannelIo
-        super().__init__(target)
 
 
 class CountingSession(KeptFutureSession):

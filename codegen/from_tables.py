@@ -80,12 +80,15 @@ from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from kproducer._core.runtime.public_names import public
+
 if TYPE_CHECKING:
     from ssl import SSLContext
 
     from kproducer.serializers import BuiltInSerializer, Serializer
 
 
+@public
 class ProducerSettings(TypedDict, total=False):
     \"""The keyword arguments of ``KafkaProducer``, except ``bootstrap_servers``.
 

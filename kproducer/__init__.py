@@ -32,29 +32,35 @@ from kproducer.types import (
 )
 
 if TYPE_CHECKING:
+    from kproducer._core.accumulator.future_record_metadata import (
+        FutureRecordMetadata as FutureRecordMetadata,
+    )
     from kproducer._core.accumulator.loop_waiters import (
         CancelledSend as CancelledSend,
         SendFuture as SendFuture,
     )
-    from kproducer._core.accumulator.future_record_metadata import (
-        FutureRecordMetadata as FutureRecordMetadata,
-    )
-    from kproducer.aio.async_kafka_producer import AsyncKafkaProducer as AsyncKafkaProducer
     from kproducer._core.bulk.send_many_result import SendManyResult as SendManyResult
+    from kproducer._core.client.metadata_snapshot import (
+        MetadataSnapshot as MetadataSnapshot,
+        PartitionMetadata as PartitionMetadata,
+        TopicMetadata as TopicMetadata,
+    )
     from kproducer._core.config.producer_config import ProducerConfig as ProducerConfig
     from kproducer._core.config.producer_settings import ProducerSettings as ProducerSettings
-    from kproducer.errors.broker_errors import UnsupportedVersionError as UnsupportedVersionError
     from kproducer._core.engine.producer_health import ProducerHealth as ProducerHealth
     from kproducer._core.installation import BuildInfo as BuildInfo, build_info as build_info
-    from kproducer.kafka_producer import KafkaProducer as KafkaProducer
     from kproducer._core.metrics.metric_sample import MetricSample as MetricSample
     from kproducer._core.metrics.metric_table import METRICS as METRICS
     from kproducer._core.sending.interceptors import ProducerRecord as ProducerRecord
+    from kproducer._core.sending.partitioners import Partitioner as Partitioner
     from kproducer._core.transactions.transaction_arguments import (
         ConsumerGroupMetadata as ConsumerGroupMetadata,
         OffsetAndMetadata as OffsetAndMetadata,
         PreparedTransaction as PreparedTransaction,
     )
+    from kproducer.aio.async_kafka_producer import AsyncKafkaProducer as AsyncKafkaProducer
+    from kproducer.errors.broker_errors import UnsupportedVersionError as UnsupportedVersionError
+    from kproducer.kafka_producer import KafkaProducer as KafkaProducer
 
 __version__ = _VERSION
 
@@ -62,24 +68,28 @@ __version__ = _VERSION
 #: and errors only, those in which it finds the format not even these, and they start much sooner
 #: without the rest.
 _LATER = {
-    "BuildInfo": "_core.installation",
-    "build_info": "_core.installation",
-    "AsyncKafkaProducer": "aio.async_kafka_producer",
+    "FutureRecordMetadata": "_core.accumulator.future_record_metadata",
     "CancelledSend": "_core.accumulator.loop_waiters",
     "SendFuture": "_core.accumulator.loop_waiters",
-    "KafkaProducer": "kafka_producer",
-    "FutureRecordMetadata": "_core.accumulator.future_record_metadata",
-    "ProducerConfig": "_core.config.producer_config",
-    "ProducerRecord": "_core.sending.interceptors",
-    "ProducerSettings": "_core.config.producer_settings",
-    "UnsupportedVersionError": "errors.broker_errors",
-    "METRICS": "_core.metrics.metric_table",
-    "MetricSample": "_core.metrics.metric_sample",
-    "ProducerHealth": "_core.engine.producer_health",
     "SendManyResult": "_core.bulk.send_many_result",
+    "MetadataSnapshot": "_core.client.metadata_snapshot",
+    "PartitionMetadata": "_core.client.metadata_snapshot",
+    "TopicMetadata": "_core.client.metadata_snapshot",
+    "ProducerConfig": "_core.config.producer_config",
+    "ProducerSettings": "_core.config.producer_settings",
+    "ProducerHealth": "_core.engine.producer_health",
+    "BuildInfo": "_core.installation",
+    "build_info": "_core.installation",
+    "MetricSample": "_core.metrics.metric_sample",
+    "METRICS": "_core.metrics.metric_table",
+    "ProducerRecord": "_core.sending.interceptors",
+    "Partitioner": "_core.sending.partitioners",
     "ConsumerGroupMetadata": "_core.transactions.transaction_arguments",
     "OffsetAndMetadata": "_core.transactions.transaction_arguments",
     "PreparedTransaction": "_core.transactions.transaction_arguments",
+    "AsyncKafkaProducer": "aio.async_kafka_producer",
+    "UnsupportedVersionError": "errors.broker_errors",
+    "KafkaProducer": "kafka_producer",
 }
 
 if not TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """KafkaProducer: everything that an application calls.
 
-Each method is short and names the part that does the work:
+Each method is short and names the part of ``_core`` that does the work:
 
 * ``send``: ``sending.admission`` (one record), after the compiled kernel's ``FastSend``;
 * ``send_many``, ``send_arrow``: ``bulk`` (many records);

@@ -17,6 +17,7 @@ from attrs import field, frozen
 
 from kproducer._core import kernel
 from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.runtime.public_names import public
 from kproducer._core.runtime.source_finder import IS_INTERPRETED
 from kproducer.types import VERSION
 
@@ -33,25 +34,30 @@ _LINUX_MODULE = "kproducer._core.network._native_channel_io"
 _log = GuardedLogger(__name__)
 
 
+@public
 @frozen
 class BuildInfo:
-    """The result of ``build_info()``. ``print()`` shows it in several lines."""
+    """The result of ``build_info()``. ``print()`` shows it in several lines.
 
-    #: Version of the package.
+    Attributes:
+        version: of the package.
+        kernel: the kernel in use, ``native`` (compiled) or ``pure``.
+        reason: why this kernel is in use.
+        client: whether the client around the kernel is ``compiled`` or ``interpreted``.
+        native_modules: compiled modules that can be imported, sorted.
+        missing_modules: compiled modules that cannot be imported, each with its import error; empty if all
+            can be.
+        python: implementation, version and machine, such as ``CPython 3.13.0 x86_64``.
+        crc32c_is_hardware: whether the checksum of batches uses processor instructions.
+    """
+
     version: str
-    #: The kernel in use, ``native`` (compiled) or ``pure``.
     kernel: str
-    #: Why this kernel is in use.
     reason: str
-    #: Whether the client around the kernel is ``compiled`` or ``interpreted``.
     client: str
-    #: Compiled modules that can be imported, sorted.
     native_modules: tuple[str, ...] = field(repr=False)
-    #: Compiled modules that cannot be imported, each with its import error; empty if all can be.
     missing_modules: tuple[str, ...]
-    #: Implementation, version and machine, such as ``CPython 3.13.0 x86_64``.
     python: str
-    #: Whether the checksum of batches uses processor instructions.
     crc32c_is_hardware: bool
 
     def __str__(self) -> str:
@@ -67,6 +73,7 @@ class BuildInfo:
         return "\n".join([*lines, *(f"  {module}" for module in self.missing_modules)])
 
 
+@public
 def build_info() -> BuildInfo:
     """Describe this installation. Imports the modules that it reports; does not fail if one is missing."""
     present, missing = [], []

@@ -31,6 +31,7 @@ from kproducer._core.kernel import (
 )
 from kproducer._core.runtime.arguments import CALLBACK_SIGNATURE, checked_timeout_s
 from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.runtime.public_names import public
 from kproducer._core.runtime.threads import is_io_thread
 from kproducer.errors import IllegalStateError, KafkaError, ResultTimeoutError
 from kproducer.errors.suggestions import FUTURE_METHODS, no_such_attribute
@@ -297,6 +298,7 @@ class ProduceRequestResult:
         return attached
 
 
+@public
 class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
     """The future of one record's RecordMetadata. A ``concurrent.futures.Future`` that cannot be cancelled.
 

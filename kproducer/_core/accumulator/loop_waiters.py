@@ -16,6 +16,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kproducer._core.runtime.loop_wakeup import LoopWakeup
+from kproducer._core.runtime.public_names import public
 from kproducer.errors import KafkaError, Outcome
 from kproducer.types import RecordMetadata
 
@@ -28,6 +29,7 @@ _WAITERS_PER_TURN = 128
 _Result = TypeVar("_Result")
 
 
+@public
 class CancelledSend(str):
     """What is known of a record whose ``send`` was cancelled: the argument of the ``CancelledError``.
 
@@ -92,6 +94,7 @@ class RecordFuture(asyncio.Future[_Result]):
         raise NotImplementedError
 
 
+@public
 class SendFuture(RecordFuture[RecordMetadata]):
     """The future of ``AsyncKafkaProducer.send``: await it, gather it, or give it to ``asyncio.create_task``.
 

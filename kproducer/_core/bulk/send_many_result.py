@@ -19,6 +19,7 @@ from kproducer._core.bulk.record_locations import RecordLocations
 from kproducer._core.runtime.arguments import checked_timeout_s
 from kproducer._core.runtime.clock import Clock
 from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.runtime.public_names import public
 from kproducer._core.runtime.threads import is_io_thread
 from kproducer.errors import IllegalStateError, KafkaError, ResultTimeoutError, SendManyError
 from kproducer.errors.suggestions import SEND_MANY_RESULT_METHODS, no_such_attribute
@@ -32,6 +33,7 @@ _PENDING, _SUCCEEDED, _FAILED, _SPLIT = range(4)
 _COUNTED_AT_ONCE: Final = 1 << 16
 
 
+@public
 class SendManyResult:
     """The outcome of every record of one ``send_many`` or ``send_arrow``. Thread-safe.
 

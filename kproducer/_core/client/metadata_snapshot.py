@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from kproducer._core.runtime.public_names import public
 from kproducer.types import Node, TopicPartition
 
 #: The topic id in responses of brokers without topic ids.
@@ -19,6 +20,7 @@ NO_LEADER_EPOCH = -1
 _NONE: Final[Mapping[Any, Any]] = {}
 
 
+@public
 class PartitionMetadata(NamedTuple):
     """One partition.
 
@@ -41,6 +43,7 @@ class PartitionMetadata(NamedTuple):
     error_code: int = 0
 
 
+@public
 class TopicMetadata(NamedTuple):
     """One topic.
 
@@ -57,6 +60,7 @@ class TopicMetadata(NamedTuple):
     available: tuple[int, ...]
 
 
+@public
 class MetadataSnapshot(NamedTuple):
     """The state of the cluster at one moment. Immutable: any thread may keep and read it.
 

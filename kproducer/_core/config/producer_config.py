@@ -41,6 +41,7 @@ from kproducer._core.config.setting import (
     text,
     url,
 )
+from kproducer._core.runtime.public_names import public
 from kproducer.errors import ConfigError
 from kproducer.errors.hidden_variables import hides_arguments
 from kproducer.errors.suggestions import instead_of
@@ -67,6 +68,7 @@ _CHECKED_BY_BROKERS = (
 
 
 # A setting comes after those that its default depends on.
+@public
 @frozen(kw_only=True, init=False, slots=False)
 class ProducerConfig:
     """The settings of one producer. Immutable; safe to share between threads.

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from kproducer._core.client.node_connection import ConnectionState
+from kproducer._core.runtime.public_names import public
 from kproducer.errors import ProducerClosedError
 
 if TYPE_CHECKING:
     from kproducer._core.engine.producer_engine import ProducerEngine
 
 
+@public
 @attrs.frozen(slots=True, kw_only=True)
 class ProducerHealth:
     """The state of a producer at one moment. Immutable.

@@ -7,10 +7,13 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from kproducer._core.runtime.public_names import public
+
 #: "counter": a total that only grows while the producer lives. "gauge": anything else.
 MetricKind: TypeAlias = Literal["gauge", "counter"]
 
 
+@public
 @attrs.frozen(slots=True)
 class MetricSample:
     """One metric with its value at one moment. Immutable.

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.runtime.public_names import public
 from kproducer.types import RecordMetadata
 
 _log = GuardedLogger(__name__)
 
 
+@public
 class ProducerRecord(NamedTuple):
     """What ``send`` was called with, as interceptors see it: before serialization.
 

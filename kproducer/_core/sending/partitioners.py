@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from kproducer._core.client.metadata_snapshot import MetadataSnapshot, TopicMetadata
 from kproducer._core.kernel import partition_for_key
+from kproducer._core.runtime.public_names import public
 from kproducer.errors import ConfigError
 from kproducer.types import UNKNOWN_PARTITION
 
@@ -22,6 +23,7 @@ from kproducer.types import UNKNOWN_PARTITION
 _random: Final = random.Random()
 
 
+@public
 class Partitioner(Protocol):
     """Maps a record to a partition. Called on the thread that sends, by several at once.
 

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from kproducer._core.kernel.layout import INT16_MAX
 from kproducer._core.runtime.arguments import checked_number, checked_text
+from kproducer._core.runtime.public_names import public
 from kproducer.errors import InvalidArgumentError
 from kproducer.types import INT32_MAX, INT64_MAX, TopicPartition
 
 
+@public
 class OffsetAndMetadata(NamedTuple):
     """The offset at which a group continues to read. The order of the fields is that of kafka-python.
 
@@ -29,6 +31,7 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
+@public
 class ConsumerGroupMetadata(NamedTuple):
     """The consumer group, and the member of it that read the records.
 
@@ -52,6 +55,7 @@ class ConsumerGroupMetadata(NamedTuple):
         return self.generation_id >= 0 or bool(self.member_id) or self.group_instance_id is not None
 
 
+@public
 class PreparedTransaction(NamedTuple):
     """A transaction whose records are all written, for another process to commit or abort. Can be pickled.
 

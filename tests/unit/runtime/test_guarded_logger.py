@@ -117,7 +117,7 @@ def test_records_name_the_line_that_logs(
 @pytest.mark.parametrize(
     ("module", "logger_name", "component"),
     [
-        ("kproducer._core.client.network_client", "kproducer._core.client", "network_client"),
+        ("kproducer._core.client.network_client", "kproducer.client", "network_client"),
         ("kproducer.spark.exactly_once.spark_write", "kproducer.spark", "spark_write"),
         ("kproducer._core.installation", "kproducer", "installation"),
     ],
