@@ -11,6 +11,11 @@ os.environ.update(KPRODUCER_KERNEL="pure", KPRODUCER_INTERPRETED="1")
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
 from kproducer import __version__  # noqa: E402
+from kproducer._core.runtime import public_names  # noqa: E402
+
+# autodoc finds the order and the types of members in the module of a class. Named tuples do not need that.
+_public = public_names.public
+public_names.public = lambda named: _public(named) if hasattr(named, "_fields") else named
 
 project = "kproducer"
 author = "The kproducer authors"

@@ -37,27 +37,23 @@ _log = GuardedLogger(__name__)
 @public
 @frozen
 class BuildInfo:
-    """The result of ``build_info()``. ``print()`` shows it in several lines.
+    """The result of ``build_info()``. ``print()`` shows it in several lines."""
 
-    Attributes:
-        version: of the package.
-        kernel: the kernel in use, ``native`` (compiled) or ``pure``.
-        reason: why this kernel is in use.
-        client: whether the client around the kernel is ``compiled`` or ``interpreted``.
-        native_modules: compiled modules that can be imported, sorted.
-        missing_modules: compiled modules that cannot be imported, each with its import error; empty if all
-            can be.
-        python: implementation, version and machine, such as ``CPython 3.13.0 x86_64``.
-        crc32c_is_hardware: whether the checksum of batches uses processor instructions.
-    """
-
+    #: Version of the package.
     version: str
+    #: The kernel in use, ``native`` (compiled) or ``pure``.
     kernel: str
+    #: Why this kernel is in use.
     reason: str
+    #: Whether the client around the kernel is ``compiled`` or ``interpreted``.
     client: str
+    #: Compiled modules that can be imported, sorted.
     native_modules: tuple[str, ...] = field(repr=False)
+    #: Compiled modules that cannot be imported, each with its import error; empty if all can be.
     missing_modules: tuple[str, ...]
+    #: Implementation, version and machine, such as ``CPython 3.13.0 x86_64``.
     python: str
+    #: Whether the checksum of batches uses processor instructions.
     crc32c_is_hardware: bool
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ INTERNALS = {
     "docs/architecture.md",
     "docs/codegen.md",
     "docs/codegen-layout.md",
+    "docs/conf.py",
 }
 INTERNAL_FOLDERS = {"_build", "decisions", "internals"}
 

@@ -70,7 +70,11 @@ OBJECTS = [
     TopicMetadata("t", UUID(int=1), (), ()),
     TopicPartition("t", 0),
     *(kind("text") for kind in CLASSES.values() if issubclass(kind, KafkaError)),
-    *(CLASSES[name]() for name in CLASSES.keys() - WITHOUT_PICKLES if name.endswith("Serializer")),
+    *(
+        each()
+        for name, each in CLASSES.items()
+        if name.endswith("Serializer") and name not in WITHOUT_PICKLES
+    ),
 ]
 
 

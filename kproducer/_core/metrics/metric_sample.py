@@ -23,7 +23,7 @@ class MetricSample:
         name: Java's name, such as "record-send-total".
         tags: Java's tags, such as "client-id", "topic" and "node-id".
         value: as the description says; NaN if there is none, such as the mean of no values.
-        kind: see ``MetricKind``.
+        kind: "counter": a total that only grows while the producer lives. "gauge": anything else.
         description: its unit and meaning.
     """
 
