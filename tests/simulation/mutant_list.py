@@ -18,22 +18,22 @@ from tests.simulation.special_plans import (
     recreated_plan,
 )
 
-_TRACKER = "transactions/sequence_tracker.py"
-_NUMBERS = "transactions/partition_sequences.py"
-_KNOWLEDGE = "transactions/delivery_knowledge.py"
-_LIFECYCLE = "transactions/transaction_lifecycle.py"
-_PROTOCOL = "transactions/transaction_protocol.py"
-_MANAGER = "transactions/transaction_manager.py"
-_ACCUMULATOR = "accumulator/record_accumulator.py"
-_BATCH = "accumulator/producer_batch.py"
+_TRACKER = "_core/transactions/sequence_tracker.py"
+_NUMBERS = "_core/transactions/partition_sequences.py"
+_KNOWLEDGE = "_core/transactions/delivery_knowledge.py"
+_LIFECYCLE = "_core/transactions/transaction_lifecycle.py"
+_PROTOCOL = "_core/transactions/transaction_protocol.py"
+_MANAGER = "_core/transactions/transaction_manager.py"
+_ACCUMULATOR = "_core/accumulator/record_accumulator.py"
+_BATCH = "_core/accumulator/producer_batch.py"
 _WAITING = "aio/waiting_records.py"
-_QUEUE = "accumulator/partition_queue.py"
-_POOL = "accumulator/buffer_pool.py"
-_FUTURES = "accumulator/future_record_metadata.py"
-_RESPONSES = "sender/produce_responses.py"
-_SENDER = "sender/sender.py"
-_IN_FLIGHT = "client/in_flight_requests.py"
-_CLIENT = "client/network_client.py"
+_QUEUE = "_core/accumulator/partition_queue.py"
+_POOL = "_core/accumulator/buffer_pool.py"
+_FUTURES = "_core/accumulator/future_record_metadata.py"
+_RESPONSES = "_core/sender/produce_responses.py"
+_SENDER = "_core/sender/sender.py"
+_IN_FLIGHT = "_core/client/in_flight_requests.py"
+_CLIENT = "_core/client/network_client.py"
 
 
 # -- which plans can reach a bug -----------------------------------------------------------------------
@@ -263,7 +263,11 @@ MUTANTS: tuple[Mutant, ...] = (
     _bug(
         "older-metadata-accepted",
         "Metadata of a broker that is behind replaces a newer leader.",
-        ("client/snapshot_merger.py", "                if epoch < seen:\n", "                if False:\n"),
+        (
+            "_core/client/snapshot_merger.py",
+            "                if epoch < seen:\n",
+            "                if False:\n",
+        ),
         plans=leaders_plan,
     ),
     # -- futures, callbacks, flush ---------------------------------------------------------------------
@@ -281,7 +285,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "callback-twice",
         "The callbacks of a batch that has failed are called again when its response comes.",
         (
-            "kernel/pure/completion.py",
+            "_core/kernel/pure/completion.py",
             "entries, self._entries = self._entries, []",
             "entries = self._entries",
         ),
@@ -306,7 +310,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "flush-ignores-parts",
         "flush() does not wait for the parts of a batch that is split meanwhile.",
         (
-            "accumulator/pending_records.py",
+            "_core/accumulator/pending_records.py",
             "                self._results.extend(result.parts[1])",
             "                pass",
         ),
@@ -325,7 +329,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "asyncio-waiter-dropped",
         "The asyncio futures of a batch that is split are forgotten.",
         (
-            "accumulator/loop_waiters.py",
+            "_core/accumulator/loop_waiters.py",
             "self.add(record, waiter)  # wait for the part of the batch that has the record",
             "pass",
         ),
@@ -341,7 +345,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "send-many-by-batch",
         "The futures of send_many() come batch by batch, and not in the order of the records.",
         (
-            "bulk/send_many_result.py",
+            "_core/bulk/send_many_result.py",
             "return map(self._future, range(len(self._locations)))",
             "return map(self._future, sorted(range(len(self._locations)), key=self._locations.result_numbers.__getitem__))",
         ),
@@ -402,13 +406,13 @@ MUTANTS: tuple[Mutant, ...] = (
     _bug(
         "write-repeats-bytes",
         "After a partial write, the piece that was begun is written from its beginning.",
-        ("network/network_send.py", "        pieces[0] = pieces[0][count:]\n", ""),
+        ("_core/network/network_send.py", "        pieces[0] = pieces[0][count:]\n", ""),
     ),
     _bug(
         "write-skips-bytes",
         "After a partial write, the rest of the piece is skipped.",
         (
-            "network/network_send.py",
+            "_core/network/network_send.py",
             "        pieces[0] = pieces[0][count:]\n",
             "        if count:\n            self.remaining_bytes -= len(pieces.pop(0)) - count\n",
         ),
@@ -417,7 +421,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "read-drops-rest",
         "Bytes behind a complete frame are dropped.",
         (
-            "network/network_receive.py",
+            "_core/network/network_receive.py",
             "self._partial += data[position:]",
             "self._partial += data[:0] if position else data",
         ),
@@ -434,7 +438,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _bug(
         "wakeup-lost",
         "A wake-up just before the I/O thread begins to wait is lost.",
-        ("network/wakeup.py", "        return not self._woken\n", "        return True\n"),
+        ("_core/network/wakeup.py", "        return not self._woken\n", "        return True\n"),
     ),
     _bug(
         "busy-loop",

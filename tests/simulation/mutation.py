@@ -20,7 +20,7 @@ class Replacement:
     """One change of a source file.
 
     Attributes:
-        file: relative to ``kproducer/_core/``.
+        file: relative to ``kproducer/``.
         old: what is replaced; occurs exactly once.
         new: what it is replaced by.
     """
@@ -31,7 +31,7 @@ class Replacement:
 
     @property
     def path(self) -> Path:
-        return ROOT / "kproducer" / "_core" / self.file
+        return ROOT / "kproducer" / self.file
 
 
 @attrs.frozen

@@ -38,7 +38,9 @@ def test_each_mutant_fits_the_code(mutant: Mutant) -> None:
 
 def test_a_text_that_does_not_occur_once_is_an_error_that_names_the_mutant() -> None:
     for old, count in (("no such text", "0 times"), ("self", r"\d+ times")):
-        misfit = attrs.evolve(MUTANTS[0], replacements=(Replacement("sender/sender.py", old, ""),))
-        with pytest.raises(MisfitError, match=f"{MUTANTS[0].name}.* occurs {count} in sender/sender.py"):
+        misfit = attrs.evolve(MUTANTS[0], replacements=(Replacement("_core/sender/sender.py", old, ""),))
+        with pytest.raises(
+            MisfitError, match=f"{MUTANTS[0].name}.* occurs {count} in _core/sender/sender.py"
+        ):
             mutated_sources(misfit)
         assert "occurs" in find(misfit).error

@@ -9,9 +9,8 @@ from pathlib import Path
 import kproducer
 
 _PACKAGE = Path(kproducer.__file__).parent
-_CORE = _PACKAGE / "_core"
 _UNIT_TESTS = Path(__file__).parent
-_QUEUE = "accumulator/partition_queue.py"
+_QUEUE = "_core/accumulator/partition_queue.py"
 #: What changes a deque.
 _CHANGES = {"append", "appendleft", "clear", "extend", "extendleft", "insert", "pop", "popleft", "remove"}
 
@@ -38,15 +37,17 @@ def _changes_of_queues(source: str) -> Iterator[str]:
 
 def test_only_a_queue_changes_its_batches_and_its_slot() -> None:
     found = {
-        str(path.relative_to(_CORE)): changes
-        for path in _CORE.rglob("*.py")
+        str(path.relative_to(_PACKAGE)): changes
+        for path in _PACKAGE.rglob("*.py")
         if (changes := [*_changes_of_queues(path.read_text())])
     }
     assert set(found) == {_QUEUE}, found
 
 
 def test_each_package_has_a_folder_of_unit_tests() -> None:
-    packages = {path.parent.name for folder in (_PACKAGE, _CORE) for path in folder.glob("*/__init__.py")}
+    packages = {
+        path.parent.name for folder in (_PACKAGE, _PACKAGE / "_core") for path in folder.glob("*/__init__.py")
+    }
     # Their tests need the client that they replace, Spark, or are in folders of their own.
     elsewhere = {"_core", "compat", "spark", "testing"}
     assert packages - elsewhere == {

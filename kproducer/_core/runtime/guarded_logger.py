@@ -23,8 +23,9 @@ _MOST_KINDS = 256
 class GuardedLogger:
     """Logs to the logger of a module's package and ignores its exceptions. Thread-safe.
 
-    Applications set levels per package: "kproducer.client" for all of connections and metadata. Log records
-    have ``component``, the name of the module, also when it is compiled and ``logging`` does not see it.
+    Applications set levels per package: "kproducer.client", without ``_core``, for all of connections and
+    metadata. Log records have ``component``, the name of the module, also when it is compiled and ``logging``
+    does not see it.
 
     If ``logging.raiseExceptions`` is set, the exception is printed to stderr, as ``logging`` does.
     On the I/O thread, ``SystemExit`` and ``KeyboardInterrupt`` are ignored too: Python delivers Ctrl-C to the

@@ -48,6 +48,6 @@ def check_numbers(bootstrap_servers: str, topic: str, counts: Iterable[int]) -> 
 
 
 def leader_authentications(caplog: pytest.LogCaptureFixture) -> int:
-    """Authentications of connections to leaders. Needs ``kproducer._core.client`` at level DEBUG."""
+    """Authentications of connections to leaders. Needs the logger ``kproducer.client`` at level DEBUG."""
     messages = [record.getMessage() for record in caplog.records]
     return sum(each.startswith("Authenticated with") and "bootstrap" not in each for each in messages)
