@@ -446,7 +446,7 @@ def wheel_of(folder: Path, *names: str) -> Path:
 
 def test_a_wheel_without_the_core_is_refused(tmp_path: Path) -> None:
     wheel = wheel_of(tmp_path, "kproducer/__init__.py", "kproducer/_core/kernel/native/_batch.pyi")
-    with pytest.raises(WheelError, match=r"lacks the native core: kproducer\.kernel\.native\._batch"):
+    with pytest.raises(WheelError, match=r"lacks the native core: kproducer\._core\.kernel\.native\._batch"):
         check_contents(wheel, ["kproducer._core.kernel.native._batch"])
 
 
