@@ -59,9 +59,12 @@ class BufferPool:
         largest_bytes: size of the largest buffers that are kept for reuse: those that batches grow to.
         clock: for the elapsed time in messages.
         windows: for the metrics; ``None``: Java's defaults.
+        on_wait: called, without the lock, by each thread that begins to wait: batches that linger have to be
+            sent now, and the I/O thread may be asleep until their linger is over.
+        may_wait: whether the calling thread may wait: not the one that gives memory back.
 
     Attributes:
-        total_bytes, clock: as given.
+        total_bytes, clock, on_wait, may_wait: as given.
         sizes: of the buffers that are kept, largest first.
         lock: guards the pool. No lock is taken under it.
         waiters: the threads and event loops that wait, head first. Without the lock only a hint.
@@ -72,9 +75,17 @@ class BufferPool:
     """
 
     def __init__(
-        self, total_bytes: int, largest_bytes: int, clock: Clock, windows: Windows | None = None
+        self,
+        total_bytes: int,
+        largest_bytes: int,
+        clock: Clock,
+        windows: Windows | None = None,
+        on_wait: Callable[[], object] = lambda: None,
+        may_wait: Callable[[], bool] = lambda: True,
     ) -> None:
         # Fixed after construction.
+        self.on_wait = on_wait
+        self.may_wait = may_wait
         self.total_bytes = total_bytes
         self.clock = clock
         self.lock = OwnedLock()
@@ -90,18 +101,19 @@ class BufferPool:
         #: Only the head gathers memory, so small requests cannot starve a large one.
         self.waiters: deque[Grant] = deque()
         self.is_closed = False
-        #: Called, without the lock, by each thread that begins to wait: batches that linger have to be sent
-        #: now, and the I/O thread may be asleep until their linger is over. Set before the first use.
-        self.on_wait: Callable[[], object] = lambda: None
-        #: Whether the calling thread may wait: not the one that gives memory back. Set before the first use.
-        self.may_wait: Callable[[], bool] = lambda: True
 
     @classmethod
-    def of(cls, config: ProducerConfig, clock: Clock) -> BufferPool:
+    def of(
+        cls,
+        config: ProducerConfig,
+        clock: Clock,
+        on_wait: Callable[[], object] = lambda: None,
+        may_wait: Callable[[], bool] = lambda: True,
+    ) -> BufferPool:
         """The pool for these settings. It keeps buffers up to the size that batches grow to."""
         largest_bytes = largest_buffer_bytes(config.batch_size, config.compression_type != "none")
         windows = Windows(clock, config.metrics_num_samples, config.metrics_sample_window_ms)
-        return cls(config.buffer_memory, largest_bytes, clock, windows)
+        return cls(config.buffer_memory, largest_bytes, clock, windows, on_wait, may_wait)
 
     @property
     def available_bytes(self) -> int:

@@ -387,10 +387,6 @@ class RecordAccumulator:
             return max(first_bytes, record_size_upper_bound(key, value, headers))
         return first_bytes
 
-    def wake_when_memory_is_short(self, wakeup: Callable[[], object]) -> None:
-        """Call ``wakeup`` whenever a thread begins to wait for memory. Before the first append."""
-        self.pool.on_wait = wakeup
-
     # -- sending ---------------------------------------------------------------------------------------
 
     def mute_partition(self, topic_partition: TopicPartition) -> None:

@@ -97,24 +97,22 @@ class EngineLifecycle:
             return self.engine
 
     def _start_engine(self) -> ProducerEngine:
-        engine = ProducerEngine(self.config, self.clock, self._rules)
+        engine = ProducerEngine(self.config, self.clock, self._rules, self._gate())
         self.engine = self.last_engine = engine
         if engine.transaction_lifecycle is None:
             self._fast_send.open(engine.accumulator.queues.slots)
-        else:
-            engine.transaction_lifecycle.gate = self._gate_of(engine)
         return engine
 
-    def _gate_of(self, engine: ProducerEngine) -> Callable[[bool], None]:
+    def _gate(self) -> Callable[[ProducerEngine, bool], None]:
         """Opens the fast path when a transaction begins, and closes it before the transaction ends.
 
-        Its references are weak: the engine must not keep a dropped producer alive.
+        Its reference is weak: the engine must not keep a dropped producer alive.
         """
-        weak_self, weak_engine = weakref.ref(self), weakref.ref(engine)
+        weak_self = weakref.ref(self)
 
-        def gate(is_open: bool) -> None:
-            lifecycle, engine = weak_self(), weak_engine()
-            if lifecycle is None or engine is None or lifecycle.engine is not engine:
+        def gate(engine: ProducerEngine, is_open: bool) -> None:
+            lifecycle = weak_self()
+            if lifecycle is None or lifecycle.engine is not engine:
                 return
             if not is_open:
                 lifecycle._fast_send.close()

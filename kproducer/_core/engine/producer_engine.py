@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kproducer._core.accumulator.buffer_pool import BufferPool
@@ -53,6 +53,7 @@ class ProducerEngine:
         config: with a client id.
         clock: time for all parts.
         rules: what the settings say about each record.
+        gate: see ``ProducerHooks``; called with this engine.
 
     Attributes:
         accumulator, metadata, sender, client, pool: the parts.
@@ -66,17 +67,25 @@ class ProducerEngine:
         thread: the I/O thread; a daemon, so that it cannot keep the interpreter from ending.
     """
 
-    def __init__(self, config: ProducerConfig, clock: Clock, rules: RecordRules) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        rules: RecordRules,
+        gate: Callable[[ProducerEngine, bool], None],
+    ) -> None:
         self.config = config
         self.clock = clock
         self.call_times = CallTimes()
         self.started_wall_ms = clock.wall_ms()
         with contextlib.ExitStack() as undo:
             # If a step fails, everything that was opened before is closed.
-            self.pool = BufferPool.of(config, clock)
-            self.pool.may_wait = lambda: not self.is_io_thread
+            # The parts call each other; none does before all are there.
+            self.pool = BufferPool.of(
+                config, clock, lambda: self.sender.wakeup(), lambda: not self.is_io_thread
+            )
             undo.callback(self.pool.close)
-            self.transaction_manager = self._transaction_manager() if config.enable_idempotence else None
+            self.transaction_manager = self._transaction_manager(gate) if config.enable_idempotence else None
             self.transaction_lifecycle = (
                 self.transaction_manager.lifecycle
                 if self.transaction_manager and config.transactional_id
@@ -133,9 +142,10 @@ class ProducerEngine:
         else:
             unused.close()
 
-    def _transaction_manager(self) -> TransactionManager:
+    def _transaction_manager(self, gate: Callable[[ProducerEngine, bool], None]) -> TransactionManager:
         # Imported here, because not every producer needs them.
         from kproducer._core.transactions.coordinator_requests import transaction_version
+        from kproducer._core.transactions.transaction_lifecycle import ProducerHooks
         from kproducer._core.transactions.transaction_manager import TransactionManager
 
         config = self.config
@@ -143,7 +153,13 @@ class ProducerEngine:
             config.transactional_id or None,
             config.transaction_timeout_ms,
             ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
-            lambda: transaction_version(self.client.connections.versions()),
+            ProducerHooks(
+                lambda: transaction_version(self.client.connections.versions()),
+                lambda: self.sender.wakeup(),
+                lambda: self.accumulator.incomplete_count > 0,
+                lambda: len(self.accumulator.incomplete_batches()) > 0,
+                lambda is_open: gate(self, is_open),
+            ),
             two_phase_commit=config.transaction_two_phase_commit_enable,
         )
 

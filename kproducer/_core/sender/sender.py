@@ -96,9 +96,6 @@ class Sender:
             from kproducer._core.transactions.coordinator_link import CoordinatorLink
 
             self._coordinators = CoordinatorLink(transaction_manager.protocol, client, clock)
-            transaction_manager.lifecycle.wakeup = self.wakeup
-            transaction_manager.lifecycle.has_incomplete = lambda: accumulator.incomplete_count > 0
-            transaction_manager.lifecycle.has_unwritten = lambda: len(accumulator.incomplete_batches()) > 0
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
@@ -126,7 +123,6 @@ class Sender:
         self._seen_refusals: dict[int, AuthenticationError] = {}
         #: Records that were not delivered when the loop ended; valid after the thread has ended.
         self.records_lost = 0
-        accumulator.wake_when_memory_is_short(self.wakeup)
 
     # -- any thread ------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from kproducer._core.transactions.transaction_arguments import (
     checked_group,
     checked_offsets,
 )
-from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
+from kproducer._core.transactions.transaction_lifecycle import ProducerHooks, TransactionLifecycle
 from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state import PendingOperation, TransactionState
 from kproducer.errors import (
@@ -254,7 +254,7 @@ class CoordinatorSession:
                 transactional_id,
                 self._config.transaction_timeout_ms,
                 self._backoff,
-                lambda: transaction_version(self._client.connections.versions()),
+                ProducerHooks(lambda: transaction_version(self._client.connections.versions())),
                 self._known,
             )
             for transactional_id in transactional_ids

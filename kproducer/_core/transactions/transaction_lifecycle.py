@@ -8,8 +8,7 @@ those that end the producer (``FatalProducerError``).
 
 ``lock`` guards everything here, and the requests of ``TransactionProtocol``. It is taken while a partition's
 lock is held (``may_drain``), so nothing that runs under it may take a partition's lock. Code that reads a
-state without it does a single read. The lifecycle has the transactional calls of every producer, hence its
-length.
+state without it does a single read.
 Source: KIP-98, KIP-447; Kafka's ``TransactionManager`` (transitionTo, transitionToAbortableError,
 transitionToFatalError).
 """
@@ -84,15 +83,37 @@ class QueuedFailure(NamedTuple):
     sent_too: bool
 
 
+class ProducerHooks(NamedTuple):
+    """What the transactions of a producer ask its other parts, and tell them.
+
+    Attributes:
+        transaction_version: called when a transaction begins: 2 where all brokers have KIP-890, else 1.
+        wakeup: called when the I/O thread has something new to do.
+        has_incomplete: whether the accumulator has batches that are not done, or whose memory is in use.
+            Called with the lifecycle's lock held, and may take no lock.
+        has_unwritten: whether it has batches that are not done; likewise. Just after a flush, the I/O thread
+            may still have to give back the memory of the last one.
+        gate: called, with the lock held, when it changes whether records may be sent without ``check_send``:
+            with ``False`` just before they may not, with ``True`` just after they may. Must not call back.
+    """
+
+    transaction_version: Callable[[], int] = lambda: 1
+    wakeup: Callable[[], object] = lambda: None
+    has_incomplete: Callable[[], bool] = lambda: False
+    has_unwritten: Callable[[], bool] = lambda: False
+    gate: Callable[[bool], None] = lambda is_open: None
+
+
 class TransactionLifecycle:
     """State of the producer and of its transaction.
 
     Args:
         transactional_id: ``None`` for a producer that is idempotent only.
-        transaction_version: called when a transaction begins: 2 where all brokers have KIP-890, else 1.
+        hooks: see above.
 
     Attributes:
         transactional_id: the present one.
+        hooks: as given.
         state: see ``transaction_state``.
         cause: why the state is an error, or why the last initialization was refused.
         operation: what a caller waits for; kept until the caller has seen how it ended.
@@ -102,18 +123,11 @@ class TransactionLifecycle:
         can_raise_epoch: whether the coordinator assigns the next epoch to the producer that has this one
             (KIP-360).
         lock: see above.
-        gate: called, with the lock held, when it changes whether records may be sent without ``check_send``:
-            with ``False`` just before they may not, with ``True`` just after they may. Must not call back.
-        wakeup: called when the I/O thread has something new to do.
-        has_incomplete: whether the accumulator has batches that are not done, or whose memory is in use.
-            Called with the lock held, and may take no lock.
-        has_unwritten: whether it has batches that are not done; likewise. Just after a flush, the I/O thread
-            may still have to give back the memory of the last one.
     """
 
-    def __init__(self, transactional_id: str | None, transaction_version: Callable[[], int]) -> None:
+    def __init__(self, transactional_id: str | None, hooks: ProducerHooks) -> None:
         self.transactional_id = transactional_id
-        self._transaction_version = transaction_version
+        self.hooks = hooks
         self.state = TransactionState.UNINITIALIZED
         self.cause: KafkaError | None = None
         self.operation: PendingOperation | None = None
@@ -123,11 +137,6 @@ class TransactionLifecycle:
         self.sequences = SequenceTracker(transactional_id is not None)
         self.can_raise_epoch = False
         self.lock = threading.RLock()
-        # Set before the first use.
-        self.gate: Callable[[bool], None] = lambda is_open: None
-        self.wakeup: Callable[[], None] = lambda: None
-        self.has_incomplete: Callable[[], bool] = lambda: False
-        self.has_unwritten: Callable[[], bool] = lambda: False
 
     @property
     def uses_version_2(self) -> bool:
@@ -151,10 +160,10 @@ class TransactionLifecycle:
 
     def _enter(self, state: TransactionState) -> None:
         if self.state is _S.IN_TRANSACTION:
-            self.gate(False)
+            self.hooks.gate(False)
         self.state = state
         if state is _S.IN_TRANSACTION:
-            self.gate(True)
+            self.hooks.gate(True)
 
     # -- application threads: steps of producers with a transactional id -------------------------------
 
@@ -174,7 +183,7 @@ class TransactionLifecycle:
             self._check_call("begin_transaction", {_S.READY})
             self.operation = None
             # Before the state changes, after which records can be sent.
-            self.transaction = OpenTransaction(2 if self._transaction_version() >= 2 else 1)
+            self.transaction = OpenTransaction(2 if self.hooks.transaction_version() >= 2 else 1)
             self.move_to(_S.IN_TRANSACTION)
 
     def begin_commit(self, call: str = "commit_transaction") -> PendingOperation:
@@ -254,7 +263,7 @@ class TransactionLifecycle:
                 transaction.offsets.append(task)
             else:
                 task.end()
-        self.wakeup()
+        self.hooks.wakeup()
         return task
 
     def change_transactional_id(self, transactional_id: str) -> None:
@@ -292,7 +301,7 @@ class TransactionLifecycle:
             transaction = self.transaction
             if self.state is not _S.PREPARED or transaction is None or transaction.is_taken_over:
                 transaction = self._check_in_transaction("prepare")
-                if self.has_unwritten() or transaction.new_partitions or transaction.offsets:
+                if self.hooks.has_unwritten() or transaction.new_partitions or transaction.offsets:
                     raise IllegalStateError(
                         "prepare: some records or offsets are not written yet; flush first"
                     )
@@ -359,7 +368,7 @@ class TransactionLifecycle:
                 return earlier
             operation = self.operation = PendingOperation(name)
             self.move_to(target)
-        self.wakeup()
+        self.hooks.wakeup()
         return operation
 
     def _check_call(

@@ -12,7 +12,6 @@ docs/internals/transactions.md lists the differences.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from kproducer._core.runtime.clock import ExponentialBackoff
@@ -21,7 +20,7 @@ from kproducer._core.transactions.coordinator_requests import FATAL_PRODUCE_CODE
 from kproducer._core.transactions.delivery_knowledge import AttemptEnd
 from kproducer._core.transactions.partition_sequences import NO_SEQUENCE, SequencedBatch
 from kproducer._core.transactions.sequence_tracker import Verdict
-from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
+from kproducer._core.transactions.transaction_lifecycle import ProducerHooks, TransactionLifecycle
 from kproducer._core.transactions.transaction_protocol import TransactionProtocol
 from kproducer._core.transactions.transaction_state import TransactionState
 from kproducer.errors import BrokerError, KafkaError, Outcome
@@ -42,7 +41,7 @@ class TransactionManager:
         transactional_id: ``None``: idempotent only.
         transaction_timeout_ms: after which the coordinator aborts an open transaction.
         backoff: pauses between attempts to reach a coordinator.
-        transaction_version: called when a transaction begins: 2 where all brokers have KIP-890, else 1.
+        hooks: of the lifecycle.
         known: which brokers coordinate; may be shared by managers whose requests one thread sends.
         two_phase_commit: ask for transactions that do not time out (KIP-939).
 
@@ -58,11 +57,11 @@ class TransactionManager:
         transactional_id: str | None,
         transaction_timeout_ms: int = 60_000,
         backoff: ExponentialBackoff | None = None,
-        transaction_version: Callable[[], int] = lambda: 1,
+        hooks: ProducerHooks = ProducerHooks(),  # noqa: B008
         known: CoordinatorCache | None = None,
         two_phase_commit: bool = False,
     ) -> None:
-        self.lifecycle = self._life = TransactionLifecycle(transactional_id, transaction_version)
+        self.lifecycle = self._life = TransactionLifecycle(transactional_id, hooks)
         self.sequences = self._life.sequences
         self.protocol = TransactionProtocol(
             self._life,

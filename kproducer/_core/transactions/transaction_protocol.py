@@ -1,6 +1,5 @@
 """TransactionProtocol: which request the state of a producer calls for, and what responses do to the state.
 
-The file holds the requests, their retries and all special cases of responses, hence its length.
 Source: KIP-98, KIP-360, KIP-588, KIP-890, KIP-939; Kafka's ``TransactionManager`` (pendingRequests,
 lookupCoordinator) and its ``TxnRequestHandler`` classes. docs/internals/transactions.md has
 the differences.
@@ -132,7 +131,7 @@ class TransactionProtocol:
         with life.lock:
             self._held_back_until_ms = NEVER_MS
             # Under the lock: another thread may send a record and commit between the two.
-            wanted = self._choose_next_request(life.has_incomplete())
+            wanted = self._choose_next_request(life.hooks.has_incomplete())
             if wanted is None:
                 return None
             if wanted != self._request:

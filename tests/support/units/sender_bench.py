@@ -22,6 +22,7 @@ from kproducer._core.accumulator.record_accumulator import RecordAccumulator
 from kproducer._core.client.metadata import Metadata
 from kproducer._core.sender.sender import Sender
 from kproducer._core.transactions.partition_sequences import ProducerIdAndEpoch
+from kproducer._core.transactions.transaction_lifecycle import ProducerHooks
 from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state import TransactionState
 from tests.support.manual_clock import ManualClock
@@ -47,7 +48,7 @@ class Bench:
         self.config = ProducerConfig(bootstrap_servers=("127.0.0.1:9092",), **defaults)
         self.clock = ManualClock()
         self.client = ScriptedClient(version)
-        self.pool = BufferPool.of(self.config, self.clock)
+        self.pool = BufferPool.of(self.config, self.clock, lambda: self.sender.wakeup())
         self.transactions = transactions
         self.accumulator = RecordAccumulator(
             self.config, self.pool, self.clock, random=random, transaction_manager=transactions
@@ -61,6 +62,13 @@ class Bench:
             self.clock,
             transaction_manager=transactions,
         )
+        if transactions is not None:
+            lifecycle = transactions.lifecycle
+            lifecycle.hooks = lifecycle.hooks._replace(
+                wakeup=self.sender.wakeup,
+                has_incomplete=lambda: self.accumulator.incomplete_count > 0,
+                has_unwritten=lambda: len(self.accumulator.incomplete_batches()) > 0,
+            )
         self.deliveries: list[tuple[Any, KafkaError | None]] = []
         self.node_count = node_count
         self.partition_count = partition_count
@@ -118,7 +126,7 @@ class Bench:
 
 def initialized_manager(transactional_id: str | None = None) -> TransactionManager:
     """A manager with a producer id; with a transactional id, in a transaction of protocol 2."""
-    manager = TransactionManager(transactional_id, transaction_version=lambda: 2)
+    manager = TransactionManager(transactional_id, hooks=ProducerHooks(lambda: 2))
     life = manager.lifecycle
     life.move_to(TransactionState.INITIALIZING)
     life.initialized(ProducerIdAndEpoch(7, 0))

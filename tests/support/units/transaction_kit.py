@@ -24,6 +24,7 @@ from kproducer._core.transactions.delivery_knowledge import (
 )
 from kproducer._core.transactions.partition_sequences import NO_SEQUENCE
 from kproducer._core.transactions.sequence_tracker import Verdict
+from kproducer._core.transactions.transaction_lifecycle import ProducerHooks
 from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
 from kproducer.errors.broker_errors import error_for_code
@@ -129,11 +130,13 @@ class Kit:
         self.coordination = Coordination(self)  # type: ignore[arg-type]
         self.manager = TransactionManager(
             TRANSACTIONAL_ID if transactional else None,
-            transaction_version=lambda: self.transaction_version,
             backoff=ExponentialBackoff(100, 1000, random.Random(1)),
+            hooks=ProducerHooks(
+                lambda: self.transaction_version,
+                has_incomplete=lambda: self.has_incomplete,
+                has_unwritten=lambda: self.has_incomplete,
+            ),
         )
-        self.manager.lifecycle.has_incomplete = lambda: self.has_incomplete
-        self.manager.lifecycle.has_unwritten = lambda: self.has_incomplete
         self.queues: dict[int, list[Batch]] = {i: [] for i in range(partitions)}
         self.on_the_wire: dict[int, list[Sent]] = {i: [] for i in range(partitions)}
         self.late_requests: list[tuple[int, int, Any]] = []

@@ -5,6 +5,7 @@ The engine is a stand-in; the scenarios run the real one.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ from tests.support.manual_clock import ManualClock
 class Engine:
     """A ``ProducerEngine`` that runs nothing."""
 
-    def __init__(self, bench: Bench, config: ProducerConfig) -> None:
+    def __init__(self, bench: Bench, config: ProducerConfig, gate: Callable[[Any, bool], None]) -> None:
         if bench.start_error is not None:
             raise bench.start_error
         self.config = config
@@ -32,6 +33,7 @@ class Engine:
         self.stop_errors: list[BaseException] = []
         self.while_stopping: Callable[[], object] = lambda: None
         self.transaction_lifecycle: Any = SimpleNamespace() if config.transactional_id else None
+        self.gate = functools.partial(gate, self)
         self.holds_lock = False
         #: Both are read through the accumulator; each engine has slots of its own.
         self.slots: dict[str, object] = {}
@@ -101,7 +103,9 @@ def new_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]
         bench = Bench(**settings)
         made.append(bench)
         monkeypatch.setattr(
-            engine_lifecycle, "ProducerEngine", lambda config, clock, rules: Engine(bench, config)
+            engine_lifecycle,
+            "ProducerEngine",
+            lambda config, clock, rules, gate: Engine(bench, config, gate),
         )
         return bench
 
@@ -155,7 +159,7 @@ def test_the_gate_of_a_transaction_opens_the_fast_path_of_its_own_running_engine
 ) -> None:
     bench = new_bench(transactional_id="x")
     bench.lifecycle.start()
-    gate = bench.engine.transaction_lifecycle.gate
+    gate = bench.engine.gate
     assert bench.open_topics is None  # no transaction has begun
     gate(True)
     assert bench.open_topics is bench.engine.slots
@@ -165,7 +169,7 @@ def test_the_gate_of_a_transaction_opens_the_fast_path_of_its_own_running_engine
     bench.lifecycle.running_engine()
     gate(True)  # of the parent's engine
     assert bench.open_topics is None
-    childs_gate = bench.engine.transaction_lifecycle.gate
+    childs_gate = bench.engine.gate
     childs_gate(True)
     gate(False)
     assert bench.open_topics is bench.engine.slots

@@ -191,7 +191,8 @@ def test_a_producer_that_was_fenced_is_to_be_discarded() -> None:
 def test_records_are_refused_until_the_next_transaction() -> None:
     kit = Stage()
     opened: list[bool] = []
-    kit.manager.lifecycle.gate = opened.append
+    lifecycle = kit.manager.lifecycle
+    lifecycle.hooks = lifecycle.hooks._replace(gate=opened.append)
     kit.initialize("first")
     kit.write()
     kit.manager.lifecycle.prepare()

@@ -6,6 +6,7 @@ import pytest
 
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer._core.transactions.coordinator_link import CoordinatorLink
+from kproducer._core.transactions.transaction_lifecycle import ProducerHooks
 from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state import TransactionState
 from kproducer.errors import AuthenticationError, BootstrapResolutionError
@@ -71,7 +72,7 @@ def test_a_broker_that_is_down_is_asked_again() -> None:
 
 def test_an_idempotent_producer_goes_on_asking() -> None:
     manager = TransactionManager(None)
-    manager.lifecycle.has_incomplete = lambda: True
+    manager.lifecycle.hooks = ProducerHooks(has_incomplete=lambda: True)
     link = CoordinatorLink(manager.protocol, RefusedClient(NODE), ManualClock())  # type: ignore[arg-type]
     link.step(0)
     assert manager.lifecycle.state is TransactionState.INITIALIZING

@@ -306,7 +306,7 @@ def test_the_end_waits_for_a_record_that_is_sent_just_before_it() -> None:
             threads[0].join(0.2)
         return found
 
-    kit.manager.lifecycle.has_incomplete = has_incomplete
+    kit.manager.lifecycle.hooks = kit.manager.lifecycle.hooks._replace(has_incomplete=has_incomplete)
     assert not kit.manager.protocol.next_request(kit.now_ms)
     threads[0].join()
     kit.settle()
@@ -787,7 +787,7 @@ def test_a_transaction_is_handed_over_while_memory_of_written_batches_is_in_use(
     kit = Stage()
     kit.append()
     kit.settle()
-    kit.manager.lifecycle.has_incomplete = lambda: True
+    kit.manager.lifecycle.hooks = kit.manager.lifecycle.hooks._replace(has_incomplete=lambda: True)
     assert not kit.manager.lifecycle.prepare().is_empty
 
 
