@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.simulation.plan import AtTime, Caller, Flush, OnRequest, Plan, Send, Sleep, Transaction
 from tests.simulation.simulation import simulate
 
@@ -97,15 +99,22 @@ def test_a_commit_without_an_answer_does_not_become_an_abort() -> None:
     assert not simulate(plan).findings
 
 
-def test_a_commit_whose_effect_is_not_known_does_not_become_an_abort() -> None:
-    """The coordinator has committed and answers that it is not available; then nobody may ask who it is."""
+@pytest.mark.parametrize(
+    ("code", "next_error"),
+    [
+        (15, OnRequest("refuse", 1, api_key=10, code=30)),
+        (51, OnRequest("refuse", 1, api_key=26, code=59)),
+    ],
+    ids=["COORDINATOR_NOT_AVAILABLE", "CONCURRENT_TRANSACTIONS"],
+)
+def test_a_commit_whose_effect_is_not_known_does_not_become_an_abort(
+    code: int, next_error: OnRequest
+) -> None:
+    """The coordinator has committed and answers with a retriable error; the next error calls for an abort."""
     plan = Plan(
         seed=2003536,
         callers=(Caller((Transaction((Send(),)),)),),
-        faults=(
-            OnRequest("process_and_refuse", 0, api_key=26, code=15),
-            OnRequest("refuse", 1, api_key=10, code=30),
-        ),
+        faults=(OnRequest("process_and_refuse", 0, api_key=26, code=code), next_error),
         settings={"transactional_id": "tx"},
         latency_ms=(1.0, 1.0),
         partial_rate=0.0,

@@ -312,8 +312,8 @@ class TransactionProtocol:
             # Partitions whose epochs are not used up continue with the present producer id.
             replaces_id and reaction is not Reaction.FENCED
         ):
-            if isinstance(request, EndTxn) and life.transaction and code != _CONCURRENT_TRANSACTIONS:
-                # A coordinator that loses its partition, or replicas of it, may have written the decision.
+            if isinstance(request, EndTxn) and life.transaction:
+                # It may have written the decision, and have lost its partition or begun a change since.
                 life.transaction.may_be_committed |= request.is_commit
             self._retry(request, reaction, code, str(error_for_code(code, worst.message)), now_ms)
             self._note_partial_success(request, results)
