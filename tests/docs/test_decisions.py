@@ -13,7 +13,7 @@ INDEX = (FOLDER / "index.md").read_text(encoding="utf-8")
 PAGES = sorted(FOLDER.glob("[0-9]*.md"))
 SOURCES = [
     path
-    for folder in ("kproducer", "codegen", "benchmarks", "tests", "examples", "docs")
+    for folder in ("kproducer", "build_tools", "codegen", "benchmarks", "tests", "examples", "docs")
     for suffix in ("py", "pyx", "pxd", "pyi")
     for path in (ROOT / folder).rglob(f"*.{suffix}")
 ] + [*ROOT.glob("*.py"), ROOT / "Makefile", ROOT / "pyproject.toml"]

@@ -243,7 +243,7 @@ class PendingSend(Append):
         self.memory: MemoryNeed | None = None
 
     def advance(self) -> FutureRecordMetadata | Need:
-        """Do what can be done now. May be repeated after whatever it returned, and after an interrupt.
+        """Go as far as possible without waiting. May be called again after any result and after an interrupt.
 
         Returns:
             The record's future, or what it needs before this can go on.

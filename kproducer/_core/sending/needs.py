@@ -350,7 +350,7 @@ class MemoryNeed(Need):
 
     Args:
         pool: hands out buffers.
-        append: gets the buffer; whoever gives up the record has to return it (``RecordAccumulator.give_up``).
+        append: gets the buffer. A caller that gives up the record returns it (``RecordAccumulator.give_up``).
     """
 
     #: The place in the pool's queue, and what the pool has handed out, until ``append`` has it.

@@ -108,7 +108,7 @@ class Result(NamedTuple):
     message: str | None = None
 
 
-#: The result of whatever a response leaves out.
+#: The result for a partition, group or coordinator that the response does not mention.
 _MISSING: Final = Result(_UNKNOWN_SERVER_ERROR)
 
 

@@ -52,7 +52,7 @@ cdef class BlockReader:
         self.block = <BlockRows*> malloc(sizeof(BlockRows))
         if self.block == NULL:
             raise MemoryError
-        # These stay null if there is no column of keys or headers.
+        # Without a column of keys or headers, these stay null.
         for row in range(BLOCK_ROWS):
             self.block.keys[row].data = NULL
             self.block.keys[row].size = -1
@@ -87,7 +87,7 @@ cdef class BlockReader:
             if self._reserve_headers(len(encoded)) == NULL:
                 raise MemoryError
             memcpy(self.header_bytes, <const char*> encoded, len(encoded))
-            # If there is no column of headers, all rows have exactly these.
+            # Without a column of headers, every row has exactly these.
             for row in range(BLOCK_ROWS):
                 self.block.headers[row].start = 0
                 self.block.headers[row].size = len(encoded)

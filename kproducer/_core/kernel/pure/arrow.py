@@ -118,7 +118,7 @@ class ArrowSource:
         try:
             reader = pa.RecordBatchReader.from_stream(data)
         except pa.ArrowInvalid:
-            # The data is no stream of record batches. If it is no stream of arrays either, this raises.
+            # Not a stream of record batches: try a stream of arrays. Raises if it is neither.
             chunked = pa.chunked_array(data)
             self._chunks = iter(chunked.chunks)
             return chunked.type
