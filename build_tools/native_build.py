@@ -50,12 +50,11 @@ _PYTHON_MODULES = {
     for package, names in {
         "accumulator": "buffer_pool built_in_partitioner partition_queue producer_batch ready_batches"
         " ready_queues record_accumulator",
-        "client": "api_versions client_request connections in_flight_requests metadata metadata_updater"
-        " network_client node_connection",
+        "client": "api_keys api_versions client_request connections in_flight_requests metadata"
+        " metadata_updater network_client node_connection responses send_builder",
         "kernel": "batch_header crc32c",
         "metrics": "connection_metrics windows",
-        "network": "channel_io kafka_channel network_receive network_send selector wakeup",
-        "protocol": "framing registry responses send_builder",
+        "network": "channel_io framing kafka_channel network_receive network_send selector wakeup",
         "records": "batch_sizing compression record_batch_builder",
         "sender": "metrics produce_requests produce_responses sender",
         "sending": "admission needs",

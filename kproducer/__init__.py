@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kproducer._core.accumulator.future_record_metadata import (
         FutureRecordMetadata as FutureRecordMetadata,
     )
-    from kproducer._core.accumulator.loop_waiters import (
+    from kproducer._core.event_loop.loop_waiters import (
         CancelledSend as CancelledSend,
         SendFuture as SendFuture,
     )
@@ -69,8 +69,8 @@ __version__ = _VERSION
 #: without the rest.
 _LATER = {
     "FutureRecordMetadata": "_core.accumulator.future_record_metadata",
-    "CancelledSend": "_core.accumulator.loop_waiters",
-    "SendFuture": "_core.accumulator.loop_waiters",
+    "CancelledSend": "_core.event_loop.loop_waiters",
+    "SendFuture": "_core.event_loop.loop_waiters",
     "SendManyResult": "_core.bulk.send_many_result",
     "MetadataSnapshot": "_core.client.metadata_snapshot",
     "PartitionMetadata": "_core.client.metadata_snapshot",

@@ -22,6 +22,7 @@ from kproducer._core.runtime.source_finder import IS_INTERPRETED
 from kproducer.types import VERSION
 
 _PACKAGES = (
+    "kproducer._core.columns.native",
     "kproducer._core.kernel.native",
     "kproducer._core.network",
     "kproducer._core.runtime",

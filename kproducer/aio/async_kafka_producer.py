@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kproducer._core.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-from kproducer._core.accumulator.loop_waiters import CancelledSend, SendFuture, waiters_of
 from kproducer._core.bulk.send_many_result import SendManyResult
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.engine.transaction_calls import abort_after
+from kproducer._core.event_loop.loop_waiters import CancelledSend, SendFuture, waiters_of
 from kproducer._core.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.aio.background_calls import BackgroundCalls
 from kproducer.aio.waiting_records import WaitingRecords

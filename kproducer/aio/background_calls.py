@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kproducer._core.accumulator.loop_waiters import waiters_of
+from kproducer._core.event_loop.loop_waiters import waiters_of
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 
 _log = GuardedLogger(__name__)

@@ -21,7 +21,7 @@ from itertools import islice, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kproducer._core.accumulator.loop_waiters import LoopWaiters, SendFuture
+from kproducer._core.event_loop.loop_waiters import LoopWaiters, SendFuture
 from kproducer._core.sending.admission import PendingSend
 from kproducer._core.sending.needs import MemoryNeed, Need, PreparationNeed, TopicNeed
 from kproducer.errors import (

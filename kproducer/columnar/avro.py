@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.encoder_plan import Format, PlanNode
+from kproducer._core.columns.encoder_plan import Format, PlanNode
 from kproducer.columnar.avro_plan import AvroCompiler
 from kproducer.columnar.avro_schema import schema_of_fields
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from kproducer._core.bulk.arrow_columns import readable
 from kproducer._core.bulk.column_format import ColumnsToEncode
-from kproducer._core.kernel.arrow import ArrowSource
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.arrow import ArrowSource
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.errors import ConfigError, InvalidArgumentError
 
 TEXT: Final = frozenset({"u", "U", "vu"})

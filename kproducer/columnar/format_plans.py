@@ -1,4 +1,4 @@
-"""FormatPlans: from the columns of a call to the kernel's plan; the same for all formats.
+"""FormatPlans: from the columns of a call to an ``EncoderPlan``; the same for all formats.
 
 To make a plan takes longer than to send a hundred rows, so a format remembers the last ones, and what they
 were made of. The registry is asked in each call, as ``TopicLookUps`` says: an answer may get another schema.
@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import attrs
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.encoder_plan import EncoderPlan, Format, PlanNode
+from kproducer._core.columns.encoder_plan import EncoderPlan, Format, PlanNode
 from kproducer.columnar.chosen_columns import ChosenColumns
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.schema_registry.registry_serializer import FoundSchema, SchemaFormat

@@ -43,7 +43,7 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kproducer._core.kernel.encoder_plan import ROW, ArrowField, JsonOperation, PlanNode
+from kproducer._core.columns.encoder_plan import ROW, ArrowField, JsonOperation, PlanNode
 from kproducer.columnar.chosen_columns import (
     BINARY,
     INTEGERS,

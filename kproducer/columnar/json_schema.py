@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from kproducer._core.kernel.encoder_plan import ArrowField, JsonOperation
+from kproducer._core.columns.encoder_plan import ArrowField, JsonOperation
 from kproducer.columnar.chosen_columns import LISTS, ChosenColumns, type_name
 from kproducer.columnar.json_plan import JsonOptions, scalar
 from kproducer.errors import InvalidArgumentError

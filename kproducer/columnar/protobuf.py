@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.encoder_plan import Format, PlanNode
+from kproducer._core.columns.encoder_plan import Format, PlanNode
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
 from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
 from kproducer.columnar.protobuf_plan import ProtobufCompiler

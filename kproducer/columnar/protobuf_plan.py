@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from kproducer._core.kernel.encoder_plan import (
+from kproducer._core.columns.encoder_plan import (
     CONSTANT,
     NOT_IF_DEFAULT,
     ROW,

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from kproducer._core.kernel.encoder_plan import ArrowField, PlanNode, ProtobufOperation
+from kproducer._core.columns.encoder_plan import ArrowField, PlanNode, ProtobufOperation
 from kproducer._core.kernel.varint import encode_unsigned
 from kproducer.columnar.chosen_columns import BINARY, INTEGERS, TEXT, type_name
 

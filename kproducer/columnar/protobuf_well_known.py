@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kproducer._core.kernel.encoder_plan import (
+from kproducer._core.columns.encoder_plan import (
     CONSTANT,
     NOT_IF_DEFAULT,
     SAME,

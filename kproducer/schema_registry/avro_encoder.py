@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kproducer._core.kernel.avro_records import AvroRecordEncoder, ValueChild, ValueNode, ValueOperation
+from kproducer._core.columns.avro_records import AvroRecordEncoder, ValueChild, ValueNode, ValueOperation
 from kproducer._core.kernel.varint import encode_varlong
 from kproducer.errors import SerializationError
 

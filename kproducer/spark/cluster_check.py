@@ -18,10 +18,10 @@ from io import BufferedReader
 from kproducer_messages import MetadataRequest
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
-from kproducer._core.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
-from kproducer._core.protocol.registry import ApiKey
-from kproducer._core.protocol.responses import parse_response
-from kproducer._core.protocol.send_builder import build_request
+from kproducer._core.client.api_keys import ApiKey
+from kproducer._core.client.responses import parse_response
+from kproducer._core.client.send_builder import build_request
+from kproducer._core.network.framing import SIZE_PREFIX_BYTES, parse_size_prefix
 from kproducer.errors import AuthorizationError, ConfigError, KafkaError, KafkaTimeoutError
 from kproducer.spark.errors import SparkOptionError, SparkWriteError
 from kproducer.spark.option_names import config_mistake, explained, in_options

@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode
-from kproducer._core.kernel.arrow import ArrowSource
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.arrow import ArrowSource
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.columnar.avro import Avro
 from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError
 from kproducer.schema_registry import SchemaRegistryClient, header_schema_id_serializer

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.kafka.reader import ReadRecord, read_topic
 from tests.support.waiting import wait_until

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kproducer import KafkaProducer
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.committed_records import committed_offset, read_committed
 from tests.support.kafka.proxy import Frame, KafkaProxy

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from tests.support.kafka.mock_cluster import MockCluster
 from tests.support.kafka.reader import read_topic
 from tests.support.waiting import wait_until

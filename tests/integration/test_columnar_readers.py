@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from kproducer import KafkaProducer, SerializationError
 from kproducer._core.bulk.column_format import ColumnsToEncode
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.columnar import Avro, avro_schema
 from kproducer.schema_registry import (
     AvroSerializer,

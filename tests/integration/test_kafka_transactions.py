@@ -17,7 +17,7 @@ from kproducer import (
     TopicPartition,
     TransactionAbortedError,
 )
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from tests.support.kafka.committed_records import committed_offset, read_committed
 from tests.support.kafka.reader import read_topic
 from tests.support.kafka.topics import create_topic

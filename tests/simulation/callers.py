@@ -27,7 +27,7 @@ from kproducer import (
     ProducerClosedError,
     TransactionAbortedError,
 )
-from kproducer._core.accumulator.loop_waiters import CancelledSend
+from kproducer._core.event_loop.loop_waiters import CancelledSend
 from kproducer._core.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,

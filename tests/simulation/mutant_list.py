@@ -329,7 +329,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "asyncio-waiter-dropped",
         "The asyncio futures of a batch that is split are forgotten.",
         (
-            "_core/accumulator/loop_waiters.py",
+            "_core/event_loop/loop_waiters.py",
             "self.add(record, waiter)  # wait for the part of the batch that has the record",
             "pass",
         ),

@@ -64,7 +64,7 @@ for _package in (
 ):
     for _found in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
         importlib.import_module(_found.name)
-for _name in ("concurrent.futures.thread", "kproducer._core.installation", "kproducer._core.kernel.arrow"):
+for _name in ("concurrent.futures.thread", "kproducer._core.installation", "kproducer._core.columns.arrow"):
     importlib.import_module(_name)
 # Imports pandas, if it is there.
 pa.array([b""], pa.binary())

@@ -17,7 +17,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import Row
 from pyspark.sql import types as t
 
-from kproducer._core.kernel.arrow import ArrowSource
+from kproducer._core.columns.arrow import ArrowSource
 from kproducer.spark import KafkaProducerDataSource, SparkOptionError, SparkSchemaError, SparkWriteError
 from kproducer.spark.arrow_types import arrow_type, record_batches
 from kproducer.spark.exactly_once.spark_write import new_checksum

@@ -440,7 +440,7 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
             # Imported here because it imports asyncio: only programs that use asyncio should wait for that.
-            from kproducer._core.accumulator.loop_waiters import await_record
+            from kproducer._core.event_loop.loop_waiters import await_record
 
             return (yield from await_record(self))
         return self.result()

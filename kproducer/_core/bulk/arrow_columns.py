@@ -1,7 +1,7 @@
 """ArrowColumns: which columns of Arrow data are keys, values and so on, and the types that these may have.
 
 Checked before anything is sent; an error names the column, its type and the accepted types. Types are
-the format texts of the kernel's ``ArrowSource``. Source: the Arrow C data interface.
+the format texts of ``ArrowSource``. Source: the Arrow C data interface.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.arrow import TYPE_NAMES
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.arrow import TYPE_NAMES
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer._core.runtime.arguments import checked_partition, checked_timestamp
 from kproducer.errors import InvalidArgumentError
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from kproducer._core.kernel.encoder_plan import REASONS, ArrowField, EncoderPlan, Misfit
+from kproducer._core.columns.encoder_plan import REASONS, ArrowField, EncoderPlan, Misfit
 
 
 class ColumnsToEncode(NamedTuple):
@@ -38,7 +38,7 @@ class CompiledColumns(NamedTuple):
     header: tuple[str, bytes] | None = None
 
     def misfit(self, detail: int) -> str:
-        """What is wrong with a row, from the detail that the kernel's ``ArrowRows.refusal`` returns."""
+        """What is wrong with a row, from the detail that ``ArrowRows.refusal`` returns."""
         place = self.plan.nodes[detail >> 8].place
         return f"{f'field {place!r}' if place else 'the value'} {REASONS[Misfit(detail & 0xFF)]}"
 

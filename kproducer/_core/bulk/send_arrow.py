@@ -16,9 +16,9 @@ from kproducer._core.bulk.column_format import CompiledColumns
 from kproducer._core.bulk.general_path import GeneralPath
 from kproducer._core.bulk.record_locations import NO_RESULT, RecordLocations
 from kproducer._core.bulk.send_many_result import SendManyResult
+from kproducer._core.columns.arrow import REFUSALS, ArrowRows, ArrowSource, RowChecksum, RowEncoder
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer._core.kernel import record_size_upper_bound
-from kproducer._core.kernel.arrow import REFUSALS, ArrowRows, ArrowSource, RowChecksum, RowEncoder
-from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.errors import (
     InvalidArgumentError,
     KafkaError,
@@ -354,7 +354,7 @@ class RowRefusedError(Exception):
     Attributes:
         row: counted from the sink's first one.
         topic, partition: if known; else empty and -1.
-        error, reason: why; the reason is one of the kernel's ``REFUSALS``.
+        error, reason: why; the reason is one of ``REFUSALS``.
     """
 
     def __init__(self, row: int, topic: str, partition: int, error: KafkaError, reason: str) -> None:
@@ -366,7 +366,7 @@ class ArrowChecksum:
     """One number for the records that an ``ArrowSink`` would send, in any order and any batches.
 
     A program that has to send the same rows again compares it; see
-    ``kproducer._core.kernel.pure.arrow_checksum``. For one thread.
+    ``kproducer._core.columns.pure.arrow_checksum``. For one thread.
 
     Args:
         columns, topic: as for ``ArrowSink``.

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from kproducer_messages import ApiVersionsResponse, DecodeError
 
-from kproducer._core.protocol.registry import ApiKey, api_name, supported_api_keys, supported_versions
-from kproducer._core.protocol.responses import parse_response
+from kproducer._core.client.api_keys import ApiKey, api_name, supported_api_keys, supported_versions
+from kproducer._core.client.responses import parse_response
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer.errors import DisconnectedError, RemoteProtocolError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code

@@ -24,12 +24,12 @@ from kproducer_messages import (
     SaslHandshakeResponse,
 )
 
+from kproducer._core.client.api_keys import ApiKey, supported_versions
 from kproducer._core.client.api_versions import NodeApiVersions
 from kproducer._core.client.client_request import ClientRequest, MessageBuilder, RequestBuilder
 from kproducer._core.client.in_flight_requests import InFlightRequests
 from kproducer._core.client.node_connection import ConnectionState, NodeConnection
 from kproducer._core.config.producer_config import ProducerConfig
-from kproducer._core.protocol.registry import ApiKey, supported_versions
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer._core.security.sasl_mechanisms import SaslConversation, SaslMechanism

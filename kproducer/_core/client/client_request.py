@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kproducer._core.client.send_builder import build_request
 from kproducer._core.network.network_send import NetworkSend
-from kproducer._core.protocol.send_builder import build_request
 from kproducer.errors import KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 

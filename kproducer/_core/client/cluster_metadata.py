@@ -11,11 +11,11 @@ from typing import Any
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
+from kproducer._core.client.api_keys import ApiKey, supported_versions
 from kproducer._core.client.client_request import ClientResponse, MessageBuilder
 from kproducer._core.client.metadata import Metadata
 from kproducer._core.client.network_client import new_network_client
 from kproducer._core.config.producer_config import ProducerConfig
-from kproducer._core.protocol.registry import ApiKey, supported_versions
 from kproducer._core.runtime.clock import Clock
 from kproducer.errors import InvalidArgumentError, KafkaError, KafkaTimeoutError
 from kproducer.errors.broker_errors import error_for_code

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from kproducer._core.client.api_keys import ApiKey, api_name
 from kproducer._core.client.api_versions import NodeApiVersions
 from kproducer._core.client.in_flight_requests import InFlightRequests
 from kproducer._core.client.node_connection import ConnectionState, NodeConnection
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.network.host_resolver import BeginLookup
 from kproducer._core.network.selector import Selector
-from kproducer._core.protocol.registry import ApiKey, api_name
 from kproducer._core.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer._core.runtime.guarded_logger import GuardedLogger, LogRepeats, error_fields
 from kproducer.errors import AuthenticationError, KafkaError

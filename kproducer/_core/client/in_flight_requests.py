@@ -12,8 +12,8 @@ from collections import deque
 from typing import Any
 
 from kproducer._core.client.client_request import ClientRequest
+from kproducer._core.client.responses import parse_response
 from kproducer._core.network.network_send import NetworkSend
-from kproducer._core.protocol.responses import parse_response
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import IllegalStateError, RemoteProtocolError
 from kproducer.errors.internal_errors import CorrelationIdMismatchError

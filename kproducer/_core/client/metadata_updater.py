@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
+from kproducer._core.client.api_keys import ApiKey, supported_versions
 from kproducer._core.client.api_versions import REBOOTSTRAP_REQUIRED
 from kproducer._core.client.client_request import ClientRequest, MessageBuilder
 from kproducer._core.client.connections import QUIET_MS
 from kproducer._core.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer._core.config.producer_config import ProducerConfig
-from kproducer._core.protocol.registry import ApiKey, supported_versions
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer._core.runtime.guarded_logger import GuardedLogger, LogRepeats
 from kproducer.errors import AuthenticationError, BootstrapResolutionError, KafkaError

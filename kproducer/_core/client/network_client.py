@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kproducer_messages import ApiVersionsRequest
 
+from kproducer._core.client.api_keys import ApiKey, api_name
 from kproducer._core.client.api_versions import (
     IDENTITY_SINCE,
     REBOOTSTRAP_REQUIRED,
@@ -35,12 +36,11 @@ from kproducer._core.client.node_connection import ConnectionState, NodeConnecti
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.metrics.connection_metrics import ConnectionMetrics
 from kproducer._core.metrics.windows import Windows
+from kproducer._core.network.framing import SIZE_PREFIX_BYTES
 from kproducer._core.network.host_resolver import BackgroundResolver, BeginLookup, canonical_addresses
 from kproducer._core.network.network_send import NetworkSend
 from kproducer._core.network.proxy import Proxy
 from kproducer._core.network.selector import Selector
-from kproducer._core.protocol.framing import SIZE_PREFIX_BYTES
-from kproducer._core.protocol.registry import ApiKey, api_name
 from kproducer._core.runtime.clock import Clock
 from kproducer._core.runtime.guarded_logger import GuardedLogger, LogRepeats
 from kproducer.errors import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from kproducer._core.protocol.framing import SIZE_PREFIX_BYTES, parse_size_prefix
+from kproducer._core.network.framing import SIZE_PREFIX_BYTES, parse_size_prefix
 
 #: A complete frame: the id of its connection, and the frame without its size prefix.
 NetworkReceive: TypeAlias = tuple[str, bytes]

@@ -26,6 +26,7 @@ from kproducer._core.network.channel_io import (
     PlaintextChannelIo,
     PortableChannelIo,
 )
+from kproducer._core.network.framing import MAX_FIRST_FRAME_BYTES, MAX_FRAME_BYTES
 from kproducer._core.network.kafka_channel import KafkaChannel
 from kproducer._core.network.network_receive import FrameAssembler, NetworkReceive
 from kproducer._core.network.network_send import NetworkSend
@@ -40,7 +41,6 @@ from kproducer._core.network.transport_layer import (
     start_connect,
 )
 from kproducer._core.network.wakeup import Wakeup
-from kproducer._core.protocol.framing import MAX_FIRST_FRAME_BYTES, MAX_FRAME_BYTES
 from kproducer._core.runtime.clock import NEVER_MS, Clock
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer.errors import (

@@ -19,8 +19,8 @@ from uuid import UUID
 from kproducer_messages import ProduceRequest
 from kproducer_messages.produce_request import TopicProduceData
 
-from kproducer._core.protocol.registry import ApiKey
-from kproducer._core.protocol.send_builder import FRAME_START, build_request, frame_start
+from kproducer._core.client.api_keys import ApiKey
+from kproducer._core.client.send_builder import FRAME_START, build_request, frame_start
 from kproducer._core.runtime.clock import NEVER_MS
 
 if TYPE_CHECKING:

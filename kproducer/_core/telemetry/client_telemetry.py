@@ -23,7 +23,7 @@ from uuid import UUID
 
 from kproducer_messages import ZERO_UUID
 
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.records.compression import Compression, CompressionType
 from kproducer._core.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer._core.runtime.guarded_logger import GuardedLogger, LogRepeats, error_fields

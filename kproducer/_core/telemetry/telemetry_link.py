@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kproducer._core.client.api_keys import ApiKey, supported_versions
 from kproducer._core.client.client_request import MessageBuilder
-from kproducer._core.protocol.registry import ApiKey, supported_versions
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer._core.telemetry.client_telemetry import ClientTelemetry

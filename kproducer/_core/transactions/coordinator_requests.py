@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import kproducer_messages as messages
 
+from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.api_versions import NodeApiVersions
-from kproducer._core.protocol.registry import ApiKey
-from kproducer._core.protocol.send_builder import build_request
+from kproducer._core.client.send_builder import build_request
 from kproducer._core.transactions.partition_sequences import ProducerIdAndEpoch
 from kproducer._core.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code

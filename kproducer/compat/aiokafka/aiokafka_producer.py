@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kproducer._core.accumulator.loop_waiters import RecordFuture, waiters_of
 from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
+from kproducer._core.event_loop.loop_waiters import AwaitedRecord, RecordFuture, waiters_of
 from kproducer._core.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.aio.async_kafka_producer import AsyncKafkaProducer
 from kproducer.compat.aiokafka.errors import (
@@ -31,7 +31,6 @@ from kproducer.types import INT32_MAX, TopicPartition
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
     from kproducer._core.runtime.arguments import HeadersInput
 
 #: The argument was not given. aiokafka's own default is an ``object()``, too, and its wrappers pass that on.
@@ -358,7 +357,7 @@ class _Delivery(RecordFuture[Any]):
 
     has_metadata = True
 
-    def complete(self, record: FutureRecordMetadata) -> None:
+    def complete(self, record: AwaitedRecord) -> None:
         """See ``RecordFuture``."""
         error = record.exception()
         if error is not None:

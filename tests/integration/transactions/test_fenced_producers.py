@@ -16,7 +16,7 @@ from kproducer import (
     TopicPartition,
     TransactionAbortedError,
 )
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from tests.support.kafka.committed_records import await_no_open_transaction, committed_offset, read_committed
 from tests.support.kafka.proxy import Frame, KafkaProxy
 from tests.support.kafka.topics import create_topic

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from tests.integration.transactions.scripted_transactions import OFFSET, values_of
 from tests.support.kafka.committed_records import committed_offset, read_committed
 from tests.support.kafka.proxy import Frame, KafkaProxy

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from kproducer import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from tests.support.kafka.committed_records import committed_offset, read_committed
 from tests.support.kafka.proxy import Frame, KafkaProxy
 from tests.support.kafka.topics import create_topic

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kproducer_messages import ProduceRequest, ProduceResponse, RequestHeader, ResponseHeader
 from kproducer_messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 
-from kproducer._core.protocol.registry import ApiKey, request_header_version, response_header_version
+from kproducer._core.client.api_keys import ApiKey, request_header_version, response_header_version
 from tests.support.kafka.proxy import Frame
 
 #: NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS, UNKNOWN_TOPIC_OR_PARTITION,

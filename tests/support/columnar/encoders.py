@@ -1,11 +1,11 @@
-"""One implementation of the kernel's ``ArrowSource`` and ``RowEncoder``, for tests of plans."""
+"""One implementation of ``ArrowSource`` and ``RowEncoder``, for tests of plans."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any, NamedTuple
 
-from kproducer._core.kernel.encoder_plan import EncoderPlan
+from kproducer._core.columns.encoder_plan import EncoderPlan
 
 
 class Encoders(NamedTuple):
@@ -19,11 +19,10 @@ class Encoders(NamedTuple):
         """``pure`` or ``native``; ImportError: it was not built."""
 
         def module(path: str) -> Any:
-            return importlib.import_module(f"kproducer._core.kernel.{path}")
+            return importlib.import_module(f"kproducer._core.columns.{path}")
 
-        if name == "pure":
-            return cls(module("pure.arrow").ArrowSource, module("pure.row_encoder").RowEncoder)
-        return cls(module("native._arrow_reader").ArrowSource, module("native._row_encoder").RowEncoder)
+        prefix = "pure." if name == "pure" else "native._"
+        return cls(module(f"{prefix}arrow_reader").ArrowSource, module(f"{prefix}row_encoder").RowEncoder)
 
     def fields(self, data: Any) -> tuple[Any, ...]:
         source = self.source(data)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproducer._core.kernel.arrow import ArrowSource
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.arrow import ArrowSource
+from kproducer._core.columns.encoder_plan import ArrowField
 
 
 def fields_of(data: Any) -> tuple[ArrowField, ...]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from kproducer_messages import EndTxnResponse, ResponseHeader
 
-from kproducer._core.protocol.registry import ApiKey, response_header_version
+from kproducer._core.client.api_keys import ApiKey, response_header_version
 from tests.support.duel.schedule import END_LATE, END_RESPONSE_LOST, PRODUCE_RESPONSE_LOST, Fault
 from tests.support.kafka.proxy import Frame
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 from kproducer_messages import MetadataRequest, MetadataResponse, RequestHeader, ResponseHeader
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from tests.support.kafka.python_admin import place_replicas
 from tests.support.kafka.topics import TIMEOUT_SECONDS, describe, partition_leader
 

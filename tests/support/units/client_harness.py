@@ -12,9 +12,9 @@ from kproducer_messages.api_versions_response import ApiVersion
 from kproducer._core.client.authentication import SaslMechanism
 from kproducer._core.client.client_request import ClientRequest, ClientResponse
 from kproducer._core.client.network_client import NetworkClient
+from kproducer._core.client.send_builder import build_request
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.network.host_resolver import BeginLookup, ResolvedAddress
-from kproducer._core.protocol.send_builder import build_request
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import KafkaError
 from kproducer.types import Node

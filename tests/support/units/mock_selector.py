@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from kproducer_messages import REQUESTS, RequestHeader
 
+from kproducer._core.client.api_keys import request_header_version, response_header_version
 from kproducer._core.network.network_receive import NetworkReceive
 from kproducer._core.network.network_send import NetworkSend
 from kproducer._core.network.transport_layer import SocketAddress
-from kproducer._core.protocol.registry import request_header_version, response_header_version
 from kproducer._core.runtime.clock import Clock
 from kproducer.errors import DisconnectedError, IllegalStateError, KafkaError, NetworkError
 

@@ -14,9 +14,9 @@ from kproducer_messages.produce_response import (
     TopicProduceResponse,
 )
 
+from kproducer._core.client.api_keys import ApiKey, request_header_version
 from kproducer._core.client.client_request import ClientRequest, ClientResponse
-from kproducer._core.protocol.framing import SIZE_PREFIX_BYTES
-from kproducer._core.protocol.registry import ApiKey, request_header_version
+from kproducer._core.network.framing import SIZE_PREFIX_BYTES
 from kproducer.errors import AuthenticationError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.types import Node

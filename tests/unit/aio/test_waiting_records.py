@@ -23,9 +23,9 @@ from kproducer import (
     ProducerClosedError,
 )
 from kproducer._core.accumulator.buffer_pool import BufferPool
-from kproducer._core.accumulator.loop_waiters import LoopWaiters, SendFuture
 from kproducer._core.client.metadata_snapshot import MetadataSnapshot
 from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.event_loop.loop_waiters import LoopWaiters, SendFuture
 from kproducer._core.metrics.call_times import CallTimes
 from kproducer._core.runtime.clock import SystemClock
 from kproducer._core.sending.admission import Admission, PendingSend

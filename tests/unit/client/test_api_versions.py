@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.api_versions import NodeApiVersions
-from kproducer._core.protocol.registry import ApiKey
 from kproducer.errors import RemoteProtocolError
 from kproducer.errors.broker_errors import UnsupportedVersionError
 from tests.support.units.client_harness import api_versions_response

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kproducer_messages import ProduceRequest
 
+from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.client_request import ClientResponse
 from kproducer._core.client.metadata import Metadata
 from kproducer._core.client.metadata_updater import MetadataUpdater
@@ -17,7 +18,6 @@ from kproducer._core.client.network_client import NetworkClient
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.network.host_resolver import ResolvedAddress, resolve_host
 from kproducer._core.network.selector import Selector
-from kproducer._core.protocol.registry import ApiKey
 from kproducer._core.runtime.clock import SystemClock
 from kproducer.types import Node
 from tests.support.kafka.mock_cluster import MockCluster

@@ -7,6 +7,7 @@ import random
 import pytest
 from kproducer_messages import MetadataRequest
 
+from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.api_versions import NodeApiVersions
 from kproducer._core.client.client_request import ClientRequest, MessageBuilder
 from kproducer._core.client.connections import Connections
@@ -15,7 +16,6 @@ from kproducer._core.client.node_connection import NodeConnection
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.network.host_resolver import ResolvedAddress
 from kproducer._core.network.network_send import NetworkSend
-from kproducer._core.protocol.registry import ApiKey
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import NetworkError
 from kproducer.types import Node

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kproducer_messages import MetadataResponse, ProduceResponse
 from kproducer_messages.metadata_response import MetadataResponseBroker
 
+from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.client_request import ClientResponse
 from kproducer._core.client.connections import LONGEST_THROTTLE_MS
-from kproducer._core.protocol.registry import ApiKey
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import IllegalStateError, LocalProtocolError, RequestTimeoutError
 from tests.support.units.client_harness import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kproducer_messages import MetadataResponse, ProduceResponse
 
+from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.node_connection import NodeConnection
-from kproducer._core.protocol.registry import ApiKey
 from kproducer.errors import (
     AuthenticationError,
     DisconnectedError,

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.encoder_plan import ArrowField, EncoderPlan, Misfit
-from kproducer._core.kernel.pure.arrow import ArrowSource
-from kproducer._core.kernel.pure.row_encoder import RowEncoder
+from kproducer._core.columns.encoder_plan import ArrowField, EncoderPlan, Misfit
+from kproducer._core.columns.pure.arrow_reader import ArrowSource
+from kproducer._core.columns.pure.row_encoder import RowEncoder
 from kproducer.columnar import Json
 
 KERNELS: list[tuple[Callable[[Any], Any], Callable[[EncoderPlan], Any]]] = [(ArrowSource, RowEncoder)]
 try:
-    from kproducer._core.kernel.native import _arrow_reader, _row_encoder
+    from kproducer._core.columns.native import _arrow_reader, _row_encoder
 except ImportError:  # the pure kernel is tested alone
     pass
 else:

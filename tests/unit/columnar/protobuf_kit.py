@@ -19,13 +19,13 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.encoder_plan import ArrowField, Misfit
-from kproducer._core.kernel.pure.arrow import ArrowSource
-from kproducer._core.kernel.pure.row_encoder import RowEncoder
+from kproducer._core.columns.encoder_plan import ArrowField, Misfit
+from kproducer._core.columns.pure.arrow_reader import ArrowSource
+from kproducer._core.columns.pure.row_encoder import RowEncoder
 from kproducer.columnar import Protobuf
 
 try:
-    from kproducer._core.kernel.native import _arrow_reader, _row_encoder
+    from kproducer._core.columns.native import _arrow_reader, _row_encoder
 except ImportError:
     # Not built: the pure kernel alone is compared with protobuf.
     _arrow_reader = _row_encoder = None

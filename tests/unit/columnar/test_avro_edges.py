@@ -15,7 +15,7 @@ import pytest
 
 from kproducer._core.bulk.arrow_columns import ArrowColumns
 from kproducer._core.bulk.column_format import ColumnsToEncode
-from kproducer._core.kernel.encoder_plan import ArrowField, Misfit
+from kproducer._core.columns.encoder_plan import ArrowField, Misfit
 from kproducer.columnar import Avro
 from kproducer.errors import InvalidArgumentError, SerializationError
 from kproducer.schema_registry import AvroSerializer, SchemaRegistryClient, header_schema_id_serializer

@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kproducer._core.bulk.column_format import ColumnsToEncode
-from kproducer._core.kernel.encoder_plan import ArrowField, EncoderPlan, Misfit
+from kproducer._core.columns.encoder_plan import ArrowField, EncoderPlan, Misfit
 from kproducer.columnar import Avro
 from kproducer.errors import InvalidArgumentError
 from kproducer.schema_registry.avro import SETTINGS, AvroFormat

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.arrow import ArrowSource
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.arrow import ArrowSource
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.columnar import Avro, avro_schema
 from kproducer.errors import ConfigError, InvalidArgumentError, SerializationError
 from kproducer.schema_registry import SchemaRegistryClient

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kproducer._core.bulk.column_format import ColumnsToEncode
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.columnar import Avro, avro_schema
 from kproducer.errors import InvalidArgumentError
 from tests.support.columnar.avro_shapes import (

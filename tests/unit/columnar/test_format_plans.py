@@ -14,7 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from kproducer import InvalidArgumentError
 from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.columnar import Avro, Json, Protobuf
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.errors import SchemaRegistryError

@@ -17,8 +17,8 @@ from confluent_kafka.serialization import SerializationContext
 
 from kproducer import ConfigError, InvalidArgumentError, KafkaProducer, SerializationError
 from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode
-from kproducer._core.kernel.arrow import ArrowSource
-from kproducer._core.kernel.encoder_plan import ArrowField, Misfit
+from kproducer._core.columns.arrow import ArrowSource
+from kproducer._core.columns.encoder_plan import ArrowField, Misfit
 from kproducer.columnar import Json, json_schema
 from kproducer.columnar.json_constraints import Constraints
 from kproducer.errors import SchemaRegistryError

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kproducer._core.kernel.encoder_plan import EncoderPlan, Format, JsonOperation, Misfit, PlanNode
-from tests.unit.kernel.hostile_arrow import Exported, array, schema
+from kproducer._core.columns.encoder_plan import EncoderPlan, Format, JsonOperation, Misfit, PlanNode
+from tests.unit.columns.hostile_arrow import Exported, array, schema
 
-_arrow_reader: Any = pytest.importorskip("kproducer._core.kernel.native._arrow_reader", exc_type=ImportError)
-_row_encoder: Any = pytest.importorskip("kproducer._core.kernel.native._row_encoder", exc_type=ImportError)
+_arrow_reader: Any = pytest.importorskip("kproducer._core.columns.native._arrow_reader", exc_type=ImportError)
+_row_encoder: Any = pytest.importorskip("kproducer._core.columns.native._row_encoder", exc_type=ImportError)
 
 TEXT = PlanNode(JsonOperation.TEXT, 0)
 INTEGER = PlanNode(JsonOperation.INTEGER, 0)

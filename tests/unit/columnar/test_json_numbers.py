@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kproducer._core.kernel.encoder_plan import Misfit
-from kproducer._core.kernel.pure.json_writer import shortest
+from kproducer._core.columns.encoder_plan import Misfit
+from kproducer._core.columns.pure.json_writer import shortest
 from tests.unit.columnar.json_rows import values
 
 POWERS = [

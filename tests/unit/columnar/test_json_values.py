@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kproducer._core.kernel.encoder_plan import Misfit
+from kproducer._core.columns.encoder_plan import Misfit
 from kproducer.columnar import Json
 from tests.unit.columnar.json_rows import values, written
 

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import descriptor_pb2, struct_pb2
 from google.protobuf.internal import encoder, wire_format
 
-from kproducer._core.kernel.encoder_plan import Misfit
+from kproducer._core.columns.encoder_plan import Misfit
 from kproducer.columnar import Protobuf
 from tests.unit.columnar.protobuf_kit import encode, message_class, parsed, rows
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer._core.bulk.column_format import ColumnsToEncode
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.columnar import Protobuf
 from tests.unit.columnar.protobuf_kit import compiled, message_class
-from tests.unit.kernel.hostile_arrow import Exported, array, schema
+from tests.unit.columns.hostile_arrow import Exported, array, schema
 
-_arrow_reader = pytest.importorskip("kproducer._core.kernel.native._arrow_reader", exc_type=ImportError)
-_row_encoder = pytest.importorskip("kproducer._core.kernel.native._row_encoder", exc_type=ImportError)
+_arrow_reader = pytest.importorskip("kproducer._core.columns.native._arrow_reader", exc_type=ImportError)
+_row_encoder = pytest.importorskip("kproducer._core.columns.native._row_encoder", exc_type=ImportError)
 
 MESSAGE = message_class(
     """

@@ -15,8 +15,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from kproducer import ConfigError, InvalidArgumentError, KafkaProducer, SerializationError
 from kproducer._core.bulk.column_format import ColumnsToEncode
-from kproducer._core.kernel.arrow import ArrowSource
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.arrow import ArrowSource
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.columnar import Protobuf
 from kproducer.schema_registry import (
     ProtobufSerializer,

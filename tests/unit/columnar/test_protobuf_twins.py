@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kproducer._core.kernel.encoder_plan import Misfit
+from kproducer._core.columns.encoder_plan import Misfit
 from kproducer.columnar import Protobuf
 from tests.unit.columnar.protobuf_kit import encode, message_class
 

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import struct_pb2
 from google.protobuf.message_factory import GetMessageClass
 
-from kproducer._core.kernel.encoder_plan import Misfit
+from kproducer._core.columns.encoder_plan import Misfit
 from kproducer.columnar import Protobuf
 from tests.unit.columnar.protobuf_kit import encode, message_class, parsed, pool_of, proto, rows
 

@@ -25,8 +25,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kproducer._core.kernel.avro_records import ValueChild, ValueNode
-from kproducer._core.kernel.encoder_plan import ROW, AvroOperation, EncoderPlan, Format, PlanNode
+from kproducer._core.columns.avro_records import ValueChild, ValueNode
+from kproducer._core.columns.encoder_plan import ROW, AvroOperation, EncoderPlan, Format, PlanNode
 
 KEPT_OBJECTS = 60
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
+from kproducer._core.network.framing import MAX_FIRST_FRAME_BYTES
 from kproducer._core.network.network_send import MAX_PIECES, NetworkSend
 from kproducer._core.network.selector import Selector
 from kproducer._core.network.transport_layer import TransportLayer
-from kproducer._core.protocol.framing import MAX_FIRST_FRAME_BYTES
 from kproducer.errors import DisconnectedError, IllegalStateError, RemoteProtocolError
 from tests.support.loopback import PATIENCE_S, Listener, frame, poll_until, receive_exactly
 

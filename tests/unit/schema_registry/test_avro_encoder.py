@@ -20,7 +20,7 @@ from fastavro.write import LOGICAL_WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer._core.kernel.avro_records import AvroRecordEncoder
+from kproducer._core.columns.avro_records import AvroRecordEncoder
 from kproducer.schema_registry import Schema
 from kproducer.schema_registry.avro import SETTINGS, AvroFormat
 from kproducer.schema_registry.avro_encoder import compile_encoder

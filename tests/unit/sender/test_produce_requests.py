@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kproducer_messages import ProduceRequest
 from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
 
-from kproducer._core.protocol.registry import ApiKey
-from kproducer._core.protocol.send_builder import build_request
+from kproducer._core.client.api_keys import ApiKey
+from kproducer._core.client.send_builder import build_request
 from kproducer._core.sender.produce_requests import ProduceRequestBuilder
 from kproducer.errors import LocalProtocolError
 from kproducer.types import TopicPartition

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kproducer_messages import EndTxnRequest, EndTxnResponse, RequestHeader, ResponseHeader
 
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from tests.support.duel import load
 from tests.support.duel.connection_faults import ConnectionFaults
 from tests.support.duel.schedule import (

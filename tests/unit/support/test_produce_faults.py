@@ -9,8 +9,8 @@ from kproducer_messages import ProduceRequest, ProduceResponse, RequestHeader, R
 from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
 from kproducer_messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 
-from kproducer._core.protocol.registry import ApiKey, request_header_version, response_header_version
-from kproducer._core.protocol.responses import parse_response
+from kproducer._core.client.api_keys import ApiKey, request_header_version, response_header_version
+from kproducer._core.client.responses import parse_response
 from tests.support.chaos.produce_faults import ERRORS_AFTER_APPEND, REJECTIONS, ProduceFaults, Rates
 from tests.support.kafka.proxy import Frame
 

@@ -18,7 +18,7 @@ from kproducer_messages import (
     PushTelemetryResponse,
 )
 
-from kproducer._core.protocol.registry import ApiKey
+from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.records.compression import Compression, CompressionType
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer._core.telemetry import client_telemetry

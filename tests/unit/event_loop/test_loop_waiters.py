@@ -1,0 +1,89 @@
+"""LoopWaiters and LoopWakeup: an exception on the way keeps no later waiter from its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kproducer._core.event_loop.loop_waiters import LoopWaiters, SendFuture
+from kproducer._core.event_loop.loop_wakeup import LoopWakeup
+
+
+class Record:
+    """What LoopWaiters sees of a record and of its batch. The errors are raised one after another."""
+
+    parts = None
+
+    def __init__(self, value: Any, *errors: BaseException) -> None:
+        self._batch_result = self
+        self._value, self._errors = value, list(errors)
+        self.listeners: list[Callable[[], object]] = []
+
+    def done(self) -> bool:
+        return False
+
+    def add_listener(self, listener: Callable[[], object]) -> bool:
+        self.listeners.append(listener)
+        return True
+
+    def result(self) -> Any:
+        if self._errors:
+            raise self._errors.pop(0)
+        return self._value
+
+
+async def outcomes(records: list[Record]) -> list[Any]:
+    waiters = LoopWaiters(asyncio.get_running_loop())
+    futures = [SendFuture() for _ in records]
+    for record, future in zip(records, futures, strict=True):
+        waiters.add(record, future)  # type: ignore[arg-type]
+    for record in records:
+        record.listeners[0]()
+    return await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 30)
+
+
+def test_an_error_is_the_outcome_of_one_waiter() -> None:
+    error = ValueError("once")
+    assert asyncio.run(outcomes([Record(1), Record(2, error), Record(3)])) == [1, error, 3]
+
+
+def test_an_interrupt_loses_no_waiter() -> None:
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(outcomes([Record(1), Record(2, KeyboardInterrupt()), Record(3), Record(4)]))
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(task)
+    assert loop.run_until_complete(task) == [1, 2, 3, 4]
+    loop.close()
+
+
+@pytest.mark.parametrize(("error", "calls"), [(KeyboardInterrupt, 2), (ValueError, 1)])
+def test_an_action_that_raises_loses_no_other(error: type[BaseException], calls: int) -> None:
+    """One that was interrupted may not have done its work, and is called again."""
+    done: list[int] = []
+    attempts: list[int] = []
+
+    def interrupt() -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise error
+
+    async def main() -> None:
+        wakeup = LoopWakeup(asyncio.get_running_loop())
+        wakeup.post(interrupt)
+        wakeup.post(lambda: done.append(1))
+        while not done:
+            await asyncio.sleep(0.001)
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _, context: None)
+    task = loop.create_task(asyncio.wait_for(main(), 30))
+    with contextlib.suppress(KeyboardInterrupt):
+        loop.run_until_complete(task)
+    loop.run_until_complete(task)
+    assert done == [1]
+    assert len(attempts) == calls
+    loop.close()
