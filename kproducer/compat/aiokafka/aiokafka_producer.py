@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
-from kproducer._core.event_loop.loop_waiters import AwaitedRecord, RecordFuture, waiters_of
+from kproducer._core.event_loop.loop_waiters import RecordFuture, waiters_of
 from kproducer._core.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.aio.async_kafka_producer import AsyncKafkaProducer
 from kproducer.compat.aiokafka.errors import (
@@ -359,7 +359,7 @@ class _Delivery(RecordFuture[Any]):
 
     def complete(self, record: AwaitedRecord) -> None:
         """See ``RecordFuture``."""
-        error = record.exception()
+        """See ``RecordFuture``; the record is a ``FutureRecordMetadata``."""
         if error is not None:
             self.set_exception(as_aiokafka(error))
             return

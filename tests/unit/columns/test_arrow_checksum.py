@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.columns.test_arrow_hostile import GOOD, WRONG, WRONG_HEADERS
 
 from tests.unit.columns.arrow_kit import BINARY_TYPES, LIST_TYPES, TEXT_TYPES, Rows, Twin, rows, twin
 from tests.unit.columns.hostile_arrow import Exported
+from tests.unit.columns.test_arrow_hostile import GOOD, WRONG, WRONG_HEADERS
 
 NAMES = ("value", "key", "headers", "partition", "timestamp", "topic")
 ALL = (0, 1, 2, 3, 4, 5)

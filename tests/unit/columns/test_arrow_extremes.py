@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.unit.columns.test_arrow_hostile import GOOD, HEADERS, longs, read, texts
 
 from kproducer._core.columns.arrow_names import REFUSALS
 from tests.unit.columns.arrow_kit import Twin
 from tests.unit.columns.hostile_arrow import Exported, array, schema
+from tests.unit.columns.test_arrow_hostile import GOOD, HEADERS, longs, read, texts
 
 DATA = b"abcd"
 _FAR = st.integers(2**48 + 1, 2**63 - 1) | st.integers(2**63 - 5, 2**63 - 1)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.columns.test_arrow_hostile import ints, longs, texts
 
 from kproducer._core.bulk.column_format import ColumnsToEncode
 from kproducer._core.columns.encoder_plan import ROW, ArrowField, AvroOperation, EncoderPlan, Format, PlanNode
@@ -16,6 +15,7 @@ from kproducer.columnar import Avro
 from tests.support.columnar.encoders import Encoders
 from tests.unit.columns.arrow_kit import Twin
 from tests.unit.columns.hostile_arrow import Exported, array, schema
+from tests.unit.columns.test_arrow_hostile import ints, longs, texts
 
 INT = PlanNode(AvroOperation.INTEGER, 0, b=32)
 SECOND = PlanNode(AvroOperation.INTEGER, 1, b=32)
