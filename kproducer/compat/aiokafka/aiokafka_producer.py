@@ -357,9 +357,9 @@ class _Delivery(RecordFuture[Any]):
 
     has_metadata = True
 
-    def complete(self, record: AwaitedRecord) -> None:
-        """See ``RecordFuture``."""
+    def complete(self, record: Any) -> None:
         """See ``RecordFuture``; the record is a ``FutureRecordMetadata``."""
+        error = record.exception()
         if error is not None:
             self.set_exception(as_aiokafka(error))
             return
