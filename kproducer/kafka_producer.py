@@ -23,7 +23,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from kproducer._core.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
-from kproducer._core.bulk.bulk_sender import BulkSender
+from kproducer._core.bulk.bulk_context import BulkContext
+from kproducer._core.bulk.send_many import send_many
 from kproducer._core.bulk.send_many_input import SendManyInput
 from kproducer._core.bulk.send_many_result import SendManyResult
 from kproducer._core.client.cluster_metadata import fetch_cluster_metadata
@@ -232,7 +233,7 @@ class KafkaProducer:
         What is raised after records were accepted, including Ctrl-C, has their result as ``partial_result``.
         """
         rows = SendManyInput(values, keys, headers, partitions, timestamps_ms, self._clock)
-        return self._bulk_sender().send_many(topic, rows)
+        return send_many(self._bulk_context(), topic, rows)
 
     @keyword_hints
     def send_arrow(
@@ -279,15 +280,20 @@ class KafkaProducer:
 
         What is raised after rows were accepted, including Ctrl-C, has their result as ``partial_result``.
         """
-        columns = (topic, value, key, headers, partition, timestamp, topic_column)
-        return self._bulk_sender().send_arrow(data, *columns)
+        from kproducer._core.bulk.arrow_columns import ArrowColumns
+        from kproducer._core.bulk.send_arrow import send_arrow
+
+        columns = ArrowColumns(value, key, headers, partition, timestamp, topic_column)
+        return send_arrow(self._bulk_context(), topic, data, columns)
 
     def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
         """Send one Arrow batch after another, without a result per row. Not for applications."""
-        return self._bulk_sender().arrow_sink(topic, columns)
+        from kproducer._core.bulk.send_arrow import ArrowSink
 
-    def _bulk_sender(self) -> BulkSender:
-        return BulkSender(self._running_engine(), self._lifecycle, self._fast_send, self.send)
+        return ArrowSink(self._bulk_context(), columns, topic)
+
+    def _bulk_context(self) -> BulkContext:
+        return BulkContext(self._running_engine(), self._lifecycle, self._fast_send, self.send)
 
     def _running_engine(self) -> ProducerEngine:
         """The engine for a call that sends."""

@@ -42,9 +42,9 @@ class FakeProducer:
         producer: Any = SimpleNamespace(
             send=self._send,
             # The time is a mark: real records never have it.
-            engine=SimpleNamespace(
-                metadata=SimpleNamespace(snapshot=_NOTHING_KNOWN), clock=SimpleNamespace(wall_ms=lambda: -1)
-            ),
+            clock=SimpleNamespace(wall_ms=lambda: -1),
+            snapshot=_NOTHING_KNOWN,
+            check_needs_no_objects=lambda call: None,
             await_partition_count=lambda topic, partition=None: _PARTITIONS,
             known_partition_count=lambda topic: 0,
             note_refusal=lambda error: None,

@@ -25,7 +25,7 @@ from kproducer.errors import (
 )
 
 if TYPE_CHECKING:
-    from kproducer._core.bulk.bulk_sender import BulkSender, SendFunction
+    from kproducer._core.bulk.bulk_context import BulkContext, SendFunction
 
 #: Errors after which every later record would fail too.
 _ENDING_ERRORS = (
@@ -49,7 +49,7 @@ class GeneralPath:
         ending: why no further record is accepted; ``None``: records are accepted.
     """
 
-    def __init__(self, producer: BulkSender, send: SendFunction, *, topics_vary: bool) -> None:
+    def __init__(self, producer: BulkContext, send: SendFunction, *, topics_vary: bool) -> None:
         self._producer = producer
         self._send = send
         self._topics_vary = topics_vary

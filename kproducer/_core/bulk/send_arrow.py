@@ -30,7 +30,7 @@ from kproducer.errors import (
 from kproducer.types import INT32_MAX, NO_TIMESTAMP, UNKNOWN_PARTITION
 
 if TYPE_CHECKING:
-    from kproducer._core.bulk.bulk_sender import BulkSender
+    from kproducer._core.bulk.bulk_context import BulkContext
 
 #: What a record adds to key, value and headers, at most.
 _RECORD_OVERHEAD_BYTES = record_size_upper_bound(None, None, None)
@@ -52,7 +52,7 @@ class _ArrowCall:
 
     def __init__(
         self,
-        producer: BulkSender,
+        producer: BulkContext,
         columns: ArrowColumns,
         topic: str | None,
         locations: RecordLocations | None,
@@ -145,7 +145,7 @@ class _ArrowCall:
         """Send a block of rows; return the row behind it."""
         self._update_partition_counts(rows)
         timestamp, partition = self._columns.timestamp, self._columns.partition
-        timestamp_ms = timestamp if isinstance(timestamp, int) else self._producer.engine.clock.wall_ms()
+        timestamp_ms = timestamp if isinstance(timestamp, int) else self._producer.clock.wall_ms()
         # Larger numbers are no partitions either, and do not fit.
         number = min(partition, INT32_MAX) if isinstance(partition, int) else UNKNOWN_PARTITION
         end = rows.plan(first_row, timestamp_ms, number)
@@ -160,7 +160,7 @@ class _ArrowCall:
     def _update_partition_counts(self, rows: ArrowRows) -> None:
         """The number of partitions of a topic may change while a long stream is sent."""
         producer = self._producer
-        snapshot = producer.engine.metadata.snapshot
+        snapshot = producer.snapshot
         if snapshot is self._snapshot:
             return
         self._snapshot = snapshot
@@ -287,8 +287,18 @@ class _CallFormats:
         return compiled.misfit(detail)
 
 
-def send_arrow(producer: BulkSender, columns: ArrowColumns, topic: str | None, data: Any) -> SendManyResult:
-    """Send all rows. See ``KafkaProducer.send_arrow``."""
+def send_arrow(producer: BulkContext, topic: str | None, data: Any, columns: ArrowColumns) -> SendManyResult:
+    """See ``KafkaProducer.send_arrow``."""
+    try:
+        columns = columns.checked(topic)
+        producer.check_needs_no_objects("send_arrow()")
+    except KafkaError as error:
+        error.outcome = Outcome.NOT_SENT
+        raise
+    return producer.in_transaction(lambda: _send_all(producer, columns, topic, data))
+
+
+def _send_all(producer: BulkContext, columns: ArrowColumns, topic: str | None, data: Any) -> SendManyResult:
     locations = RecordLocations(
         topic if topic is not None else f"(column {columns.topic!r})",
         has_keys=columns.key is not None,
@@ -317,19 +327,25 @@ def send_arrow(producer: BulkSender, columns: ArrowColumns, topic: str | None, d
     return _result(producer, locations)
 
 
-def _result(producer: BulkSender, locations: RecordLocations) -> SendManyResult:
+def _result(producer: BulkContext, locations: RecordLocations) -> SendManyResult:
     locations.finish(len(locations))
-    return SendManyResult(locations.topic, locations, producer.engine.clock)
+    return SendManyResult(locations.topic, locations, producer.clock)
 
 
 class ArrowSink:
     """Sends batch after batch and only counts the rows of each result: its memory does not grow with rows.
 
+    Args:
+        producer: sends.
+        columns: which columns records are made of.
+        topic: of all rows; ``None``: ``columns.topic`` is the column of topics.
+
     Attributes:
         rows_by_result: number of rows by the result of their batch; the caller removes those that are done.
     """
 
-    def __init__(self, producer: BulkSender, columns: ArrowColumns, topic: str | None) -> None:
+    def __init__(self, producer: BulkContext, columns: ArrowColumns, topic: str | None) -> None:
+        producer.check_needs_no_objects("arrow_sink()")
         self._producer = producer
         self._call = _ArrowCall(producer, columns, topic, None)
         self.rows_by_result = self._call.rows_by_result

@@ -1,4 +1,4 @@
-"""SendManyCall: one ``send_many``, from its first row to its result.
+"""``send_many``: from its first row to its result.
 
 The kernel writes plain rows into open batches, a chunk at a time, after the serializers if there are any. The
 other rows (a new batch, an unknown partition, no free memory) take the general path. For the calling thread.
@@ -17,10 +17,15 @@ from kproducer.errors import KafkaError, Outcome
 from kproducer.types import UNKNOWN_PARTITION
 
 if TYPE_CHECKING:
-    from kproducer._core.bulk.bulk_sender import BulkSender
+    from kproducer._core.bulk.bulk_context import BulkContext
 
 
-class SendManyCall:
+def send_many(producer: BulkContext, topic: str, rows: SendManyInput) -> SendManyResult:
+    """See ``KafkaProducer.send_many``."""
+    return producer.in_transaction(_SendManyCall(producer, topic, rows).run)
+
+
+class _SendManyCall:
     """Makes one call. Use once.
 
     Args:
@@ -29,7 +34,7 @@ class SendManyCall:
         rows: the records.
     """
 
-    def __init__(self, producer: BulkSender, topic: str, rows: SendManyInput) -> None:
+    def __init__(self, producer: BulkContext, topic: str, rows: SendManyInput) -> None:
         self._producer = producer
         self._topic = topic
         self._rows = rows
@@ -58,7 +63,7 @@ class SendManyCall:
 
     def _result(self) -> SendManyResult:
         self._locations.finish(self._locations.count_located())
-        return SendManyResult(self._topic, self._locations, self._producer.engine.clock)
+        return SendManyResult(self._topic, self._locations, self._producer.clock)
 
     def _send_all(self) -> None:
         rows, locations = self._rows, self._locations
@@ -105,7 +110,7 @@ class SendManyCall:
 
     def _send_chunk(self, chunk: Chunk, first: int) -> None:
         sender, locations = self._row_sender, self._locations
-        wall_ms = self._producer.engine.clock.wall_ms
+        wall_ms = self._producer.clock.wall_ms
         # Once per chunk: with small batches this loop runs every few rows.
         lists = (chunk.values, chunk.keys, chunk.headers, chunk.partitions, chunk.timestamps_ms)
         columns = locations.kernel_columns()

@@ -1,6 +1,6 @@
-"""BulkSender: what ``send_many``, ``send_arrow`` and the sink for Spark need of a producer.
+"""BulkContext: what ``send_many``, ``send_arrow`` and the sink for Spark need of a producer.
 
-``KafkaProducer`` only has the signatures of these calls. For callers' threads.
+For callers' threads.
 """
 
 from __future__ import annotations
@@ -9,16 +9,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
-from kproducer._core.bulk.send_many import SendManyCall
 from kproducer._core.kernel import FastSend, TopicSlots
 from kproducer._core.sending import blocking
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
 
 if TYPE_CHECKING:
-    from kproducer._core.bulk.arrow_columns import ArrowColumns
-    from kproducer._core.bulk.send_arrow import ArrowSink
-    from kproducer._core.bulk.send_many_input import SendManyInput
     from kproducer._core.bulk.send_many_result import SendManyResult
+    from kproducer._core.client.metadata_snapshot import MetadataSnapshot
     from kproducer._core.engine.engine_lifecycle import EngineLifecycle
     from kproducer._core.engine.producer_engine import ProducerEngine
     from kproducer._core.transactions.transaction_state import OpenTransaction
@@ -27,8 +24,8 @@ if TYPE_CHECKING:
 SendFunction = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
 
 
-class BulkSender:
-    """Sends in bulk through one running engine.
+class BulkContext:
+    """One running engine, as bulk calls use it.
 
     Args:
         engine: running.
@@ -36,7 +33,8 @@ class BulkSender:
         send: ``KafkaProducer.send``.
 
     Attributes:
-        engine, send: as given.
+        send: as given.
+        clock: of the producer.
         rules: what the settings say about each record.
         may_change_topics: there are interceptors that may send records to other topics.
     """
@@ -44,7 +42,8 @@ class BulkSender:
     def __init__(
         self, engine: ProducerEngine, lifecycle: EngineLifecycle, fast_send: FastSend, send: SendFunction
     ) -> None:
-        self.engine = engine
+        self._engine = engine
+        self.clock = engine.clock
         self.rules = engine.admission.rules
         self._lifecycle = lifecycle
         self.send = send
@@ -54,33 +53,8 @@ class BulkSender:
         self._transaction: OpenTransaction | None = None
         self.may_change_topics = self.rules.interceptors.has_send_hooks
 
-    # -- the calls -------------------------------------------------------------------------------------
-
-    def send_many(self, topic: str, rows: SendManyInput) -> SendManyResult:
-        """See ``KafkaProducer.send_many``."""
-        return self._in_transaction(SendManyCall(self, topic, rows).run)
-
-    def send_arrow(self, data: Any, topic: str | None, *columns: Any) -> SendManyResult:
-        """See ``KafkaProducer.send_arrow``. ``columns``: the arguments of ``ArrowColumns``."""
-        from kproducer._core.bulk.arrow_columns import ArrowColumns
-        from kproducer._core.bulk.send_arrow import send_arrow
-
-        try:
-            checked = ArrowColumns(*columns).checked(topic)
-            self._check_needs_no_objects("send_arrow()")
-        except KafkaError as error:
-            error.outcome = Outcome.NOT_SENT
-            raise
-        return self._in_transaction(lambda: send_arrow(self, checked, topic, data))
-
-    def arrow_sink(self, topic: str | None, columns: ArrowColumns) -> ArrowSink:
-        """Send one Arrow batch after another, without a result per row."""
-        from kproducer._core.bulk.send_arrow import ArrowSink
-
-        self._check_needs_no_objects("arrow_sink()")
-        return ArrowSink(self, columns, topic)
-
-    def _check_needs_no_objects(self, call: str) -> None:
+    def check_needs_no_objects(self, call: str) -> None:
+        """Raise InvalidArgumentError if keys, values or records have to be objects, which columns are not."""
         for setting, is_set in (
             ("value_serializer", self.rules.serializes_value),
             ("key_serializer", self.rules.serializes_key),
@@ -92,7 +66,7 @@ class BulkSender:
                     f"send_many(), or a producer without {setting}"
                 )
 
-    def _in_transaction(self, run: Callable[[], SendManyResult]) -> SendManyResult:
+    def in_transaction(self, run: Callable[[], SendManyResult]) -> SendManyResult:
         """Run a call. In a transaction, refused records prevent the commit, as with ``send``."""
         if self._transaction_lifecycle is None:
             return run()
@@ -106,8 +80,6 @@ class BulkSender:
         if refusal is not None:
             self.note_refusal(refusal)
         return result
-
-    # -- what the calls ask ----------------------------------------------------------------------------
 
     def check_send(self) -> None:
         """Called before records are written, after anything that may have taken long.
@@ -141,7 +113,7 @@ class BulkSender:
             KafkaError: as ``send``.
         """
         try:
-            snapshot = self.engine.topics.await_topic(topic, partition)
+            snapshot = self._engine.topics.await_topic(topic, partition)
         except KafkaError as error:
             if error.outcome is None:
                 error.outcome = Outcome.NOT_SENT
@@ -150,11 +122,16 @@ class BulkSender:
 
     def known_partition_count(self, topic: str) -> int:
         """How many partitions are known now; 0: the topic is not known."""
-        return self.engine.metadata.snapshot.partition_count(topic) or 0
+        return self.snapshot.partition_count(topic) or 0
+
+    @property
+    def snapshot(self) -> MetadataSnapshot:
+        """What is known of the cluster now."""
+        return self._engine.metadata.snapshot
 
     def slots_of(self, topic: str) -> TopicSlots | None:
         """The topic's ``TopicSlots``, until the engine ends; ``None``: there is no fast path."""
-        return self.engine.accumulator.queues.topic(topic).slots if self.rules.has_fast_path else None
+        return self._engine.accumulator.queues.topic(topic).slots if self.rules.has_fast_path else None
 
     def note_refusal(self, error: KafkaError) -> None:
         """A record was refused: a transaction must not be committed without it."""
