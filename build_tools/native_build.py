@@ -48,8 +48,8 @@ _SOURCES = {"kproducer": Path("."), "generated": Path("generated")}
 _PYTHON_MODULES = {
     f"kproducer._core.{package}.{name}": Path("kproducer", "_core", package, f"{name}.py")
     for package, names in {
-        "accumulator": "buffer_pool built_in_partitioner partition_queue producer_batch ready_batches"
-        " ready_queues record_accumulator",
+        "accumulator": "buffer_pool built_in_partitioner partition_load partition_queue producer_batch"
+        " ready_batches record_accumulator",
         "client": "api_keys api_versions client_request connections in_flight_requests metadata"
         " metadata_updater network_client node_connection responses send_builder",
         "kernel": "batch_header crc32c",

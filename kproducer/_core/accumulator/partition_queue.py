@@ -32,7 +32,6 @@ from kproducer.types import Headers, TopicPartition
 
 if TYPE_CHECKING:
     from kproducer._core.accumulator.future_record_metadata import DeliveryCallback
-    from kproducer._core.accumulator.ready_queues import NodeQueues
 
 #: Timestamp, key, value, headers and callback, as ``ProducerBatch.try_append`` takes them.
 Record: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None]"
@@ -211,6 +210,21 @@ class PartitionQueue:
         self.is_muted = is_muted
         if not is_muted and self.batches:
             self._all.changed.append(self)
+
+
+class NodeQueues:
+    """What waits for one broker. I/O thread only; entries may be out of date.
+
+    Attributes:
+        node_id: the broker's.
+        rotation: queues that may be drained, in the order in which to do so; those whose ``node`` this is.
+        due: queues whose first batch need not wait; those with ``is_due``.
+    """
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.rotation: deque[PartitionQueue] = deque()
+        self.due: deque[PartitionQueue] = deque()
 
 
 class TopicQueues:

@@ -11,15 +11,21 @@ after an attempt to connect to each node failed, because a rebootstrap forgets t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
 from kproducer._core.client.api_keys import ApiKey, supported_versions
 from kproducer._core.client.api_versions import REBOOTSTRAP_REQUIRED
-from kproducer._core.client.client_request import ClientRequest, MessageBuilder
-from kproducer._core.client.connections import QUIET_MS
+from kproducer._core.client.client_request import (
+    ClientRequest,
+    ClientResponse,
+    MessageBuilder,
+    RequestBuilder,
+)
+from kproducer._core.client.connections import QUIET_MS, Connections
 from kproducer._core.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.runtime.clock import NEVER_MS
@@ -29,10 +35,32 @@ from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_co
 from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.types import Node
 
-if TYPE_CHECKING:
-    from kproducer._core.client.network_client import NetworkClient
-
 _log = GuardedLogger(__name__)
+
+
+class MetadataClient(Protocol):
+    """What the updater needs of the ``NetworkClient`` that asks it for updates."""
+
+    @property
+    def connections(self) -> Connections: ...
+
+    def last_errors(self) -> list[str]: ...
+
+    def least_loaded_node(self, now_ms: int) -> Node | None: ...
+
+    def poll_delay_ms(self, node: Node, now_ms: int) -> int: ...
+
+    def connect_if_possible(self, node: Node, now_ms: int) -> None: ...
+
+    def disconnect(self, node: Node) -> None: ...
+
+    def send(
+        self,
+        node_id: int | str,
+        builder: RequestBuilder,
+        now_ms: int,
+        callback: Callable[[ClientResponse], None] | None,
+    ) -> ClientRequest: ...
 
 
 class MetadataUpdater:
@@ -43,12 +71,13 @@ class MetadataUpdater:
         config: ``request_timeout_ms``, ``metadata_recovery_strategy``,
             ``metadata_recovery_rebootstrap_trigger_ms``, ``metadata_cluster_check_enable``,
             ``bootstrap_servers``, ``bootstrap_resolve_timeout_ms``.
+        client: sends the requests.
 
     Attributes:
         bootstrap_error: no name could be resolved in time (KIP-909), and nothing will be sent any more.
     """
 
-    def __init__(self, metadata: Metadata, config: ProducerConfig) -> None:
+    def __init__(self, metadata: Metadata, config: ProducerConfig, client: MetadataClient) -> None:
         # fixed after construction
         self._metadata = metadata
         self._request_timeout_ms = config.request_timeout_ms
@@ -56,7 +85,7 @@ class MetadataUpdater:
         self._rebootstrap_trigger_ms = config.metadata_recovery_rebootstrap_trigger_ms
         self._checks_cluster = config.metadata_cluster_check_enable and self._may_rebootstrap
         self._servers = ", ".join(config.bootstrap_servers)
-        self._client: NetworkClient  # set by attach
+        self._client = client
         # I/O thread only
         self._repeats = LogRepeats(QUIET_MS)
         self.bootstrap_error: BootstrapResolutionError | None = None
@@ -65,10 +94,6 @@ class MetadataUpdater:
         self._resolving_since_ms: int | None = None
         self._in_progress: MetadataRequestAndVersion | None = None
         self._attempt_since_ms: int | None = None  # when the first attempt after the last success began
-
-    def attach(self, client: NetworkClient) -> None:
-        """Set the client that sends the requests. Called once, by the client."""
-        self._client = client
 
     def fetch_nodes(self) -> list[Node]:
         """The nodes known at present. Never blocks. Any thread."""

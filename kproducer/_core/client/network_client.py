@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kproducer_messages import ApiVersionsRequest
@@ -77,7 +78,7 @@ class NetworkClient:
 
     Args:
         selector: the sockets.
-        metadata_updater: knows the nodes and updates the metadata.
+        new_updater: makes what knows the nodes and updates the metadata, through this client.
         config: client id, timeouts, backoffs, in-flight limit.
         clock: the time after a poll.
         sasl: the mechanism that authenticates connections; closed with the client. ``None``: no SASL.
@@ -97,7 +98,7 @@ class NetworkClient:
     def __init__(
         self,
         selector: Selector,
-        metadata_updater: MetadataUpdater,
+        new_updater: Callable[[NetworkClient], MetadataUpdater],
         config: ProducerConfig,
         clock: Clock,
         *,
@@ -114,7 +115,6 @@ class NetworkClient:
         self._selector = selector
         #: Ends the current or next ``poll`` early. Any thread; cheap and coalesced.
         self.wakeup = selector.wakeup
-        self._updater = metadata_updater
         self._clock = clock
         self._client_id = config.client_id
         self._request_timeout_ms = config.request_timeout_ms
@@ -157,7 +157,7 @@ class NetworkClient:
         self.active = True
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
         self._versions_used: dict[tuple[str, int], int] = {}
-        metadata_updater.attach(self)
+        self._updater = new_updater(self)
 
     # -- nodes -----------------------------------------------------------------------------------------
 
@@ -722,8 +722,8 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
             metrics=metrics,
         )
     try:
-        updater = MetadataUpdater(metadata, config)
-        return NetworkClient(selector, updater, config, clock, sasl=sasl, proxy=proxy, metrics=metrics)
+        new_updater = partial(MetadataUpdater, metadata, config)
+        return NetworkClient(selector, new_updater, config, clock, sasl=sasl, proxy=proxy, metrics=metrics)
     except BaseException:
         selector.close()
         raise

@@ -118,7 +118,7 @@ class Harness:
         self.config = ProducerConfig(bootstrap_servers=("host0:9092",), client_id="tester", **settings)
         self.client = NetworkClient(
             self.selector,  # type: ignore[arg-type]
-            self.updater,  # type: ignore[arg-type]
+            lambda client: self.updater,  # type: ignore[arg-type,return-value]
             self.config,
             self.clock,
             sasl=sasl,

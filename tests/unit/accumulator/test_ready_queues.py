@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kproducer._core.accumulator.partition_queue import PartitionQueue
 from kproducer._core.accumulator.producer_batch import ProducerBatch
-from kproducer._core.accumulator.ready_queues import ReadyCheckResult, ReadyQueues
+from kproducer._core.accumulator.ready_batches import ReadyCheckResult, ReadyQueues
 from kproducer._core.client.metadata_snapshot import MetadataSnapshot
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer.errors import BufferExhaustedError

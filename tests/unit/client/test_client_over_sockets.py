@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,8 +40,8 @@ class Rig:
         self.metadata = Metadata(config, random=random.Random(1))
         addresses = [server.rsplit(":", 1) for server in config.bootstrap_servers]
         self.metadata.bootstrap([(host, int(port)) for host, port in addresses])
-        updater = MetadataUpdater(self.metadata, config)
-        self.client = NetworkClient(Selector(config, CLOCK), updater, config, CLOCK)
+        new_updater = partial(MetadataUpdater, self.metadata, config)
+        self.client = NetworkClient(Selector(config, CLOCK), new_updater, config, CLOCK)
         self.done: list[ClientResponse] = []
 
     def poll_until(self, condition: Callable[[], object]) -> None:
@@ -157,7 +158,9 @@ def test_a_lowered_produce_version_is_used_and_one_too_low_is_a_clear_error(
 def one_node_client(listener: Listener, **settings: Any) -> tuple[NetworkClient, Node]:
     node = Node(0, HOST, listener.address[1])
     config = ProducerConfig(bootstrap_servers=f"{HOST}:{node.port}", **settings)
-    return NetworkClient(Selector(config, CLOCK), NoteTakingUpdater([node]), config, CLOCK), node
+    return NetworkClient(
+        Selector(config, CLOCK), lambda client: NoteTakingUpdater([node]), config, CLOCK
+    ), node
 
 
 def poll_until(client: NetworkClient, condition: Callable[[], object]) -> None:

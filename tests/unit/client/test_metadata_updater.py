@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import struct
+from functools import partial
 from typing import Any
 
 import pytest
@@ -66,10 +67,9 @@ class World:
         self.metadata = Metadata(config, random=random.Random(1))
         self.metadata.bootstrap([(server.split(":")[0], 9092) for server in servers])
         self.metadata.add("t", self.clock.now_ms)
-        self.updater = MetadataUpdater(self.metadata, config)
         self.client = NetworkClient(
             self.selector,
-            self.updater,
+            partial(MetadataUpdater, self.metadata, config),
             config,
             self.clock,
             begin_lookup=at_once(lambda host, port: [ResolvedAddress(2, (host, port))]),
@@ -116,7 +116,7 @@ def test_the_first_update_connects_to_one_bootstrap_server_and_asks_for_the_topi
     assert len(world.selector.attempts) == 1
     assert [topic.name for topic in request.message.topics] == ["t"]
     assert request.message.allow_auto_topic_creation
-    assert not world.updater.is_update_due(world.clock.now_ms)
+    assert not world.client._updater.is_update_due(world.clock.now_ms)
     world.selector.respond(request, metadata_response())
     world.poll()
     assert set(world.metadata.snapshot.nodes) == {1, 2}
@@ -364,7 +364,7 @@ def test_a_wrong_broker_that_stays_is_logged_once_a_minute(caplog: pytest.LogCap
     world = World()
     with caplog.at_level(logging.INFO, "kproducer.client"):
         for second in range(61):
-            world.updater.handle_wrong_broker(second * 1000, "b2:9092 (id 2)")
+            world.client._updater.handle_wrong_broker(second * 1000, "b2:9092 (id 2)")
     first, second = caplog.records
     assert first.levelno == logging.WARNING
     assert first.getMessage().startswith("b2:9092 (id 2) is another broker")
@@ -433,7 +433,7 @@ def test_a_broker_too_old_for_metadata_is_a_fatal_error_with_both_ranges() -> No
 
 def test_nodes_are_those_of_the_snapshot() -> None:
     world = World(("boot1:9092",))
-    assert world.updater.fetch_nodes() == [Node(-1, "boot1", 9092)]
+    assert world.client._updater.fetch_nodes() == [Node(-1, "boot1", 9092)]
 
 
 def test_a_response_that_claims_impossible_lengths_costs_the_connection_only() -> None:
