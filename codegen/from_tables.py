@@ -4,7 +4,8 @@
 - ``kproducer/_core/config/producer_settings.py``: ``SETTINGS`` as a ``TypedDict``, for type checkers and
   editors;
 - ``docs/reference/*.md``: settings (also all of Java's producer, and the names for security in other
-  clients), errors, metrics and options of the Spark sink, for the site.
+  clients), errors, metrics and options of the Spark sink, for the site;
+- ``docs/architecture.md``: its table of packages.
 
 Exit codes: 0 all files are up to date; 1 a file is stale (``--check``). Knows nothing of message specs.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from codegen.broker_error_advice import BROKER_ERROR_ADVICE
 from codegen.java_settings import java_settings_page
+from codegen.package_table import package_table
 from codegen.security_names import security_names_page
 from codegen.spark_options import spark_options_page
 from kproducer import errors
@@ -98,6 +100,9 @@ class ProducerSettings(TypedDict, total=False):
 {settings}"""
 
 _GENERATED_PAGE = f"<!-- {_GENERATED.removeprefix('# ')} -->\n"
+
+_PACKAGES_BEGIN = "<!-- packages: written by `make generate` -->\n"
+_PACKAGES_END = "<!-- end of packages -->\n"
 
 _CONFIGURATION_PAGE = """\
 # Configuration
@@ -185,6 +190,7 @@ def derived_files() -> dict[str, str]:
     return {
         "kproducer/errors/broker_errors.pyi": broker_errors_stub(),
         "kproducer/_core/config/producer_settings.py": producer_settings(),
+        "docs/architecture.md": architecture_page(),
         "docs/reference/configuration.md": configuration_page(),
         "docs/reference/errors.md": errors_page(),
         "docs/reference/java-settings.md": _GENERATED_PAGE + java_settings_page(),
@@ -192,6 +198,14 @@ def derived_files() -> dict[str, str]:
         "docs/reference/security-names.md": _GENERATED_PAGE + security_names_page(),
         "docs/reference/spark-options.md": _GENERATED_PAGE + spark_options_page(),
     }
+
+
+def architecture_page() -> str:
+    """The page with a new table of packages; the rest of it is written by hand."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    before, _, rest = text.partition(_PACKAGES_BEGIN)
+    _, end, after = rest.partition(_PACKAGES_END)
+    return before + _PACKAGES_BEGIN + package_table(ROOT) + end + after
 
 
 def broker_errors_stub() -> str:
