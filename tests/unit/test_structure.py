@@ -53,3 +53,46 @@ def test_each_package_has_a_folder_of_unit_tests() -> None:
     assert packages - elsewhere == {
         folder.name for folder in _UNIT_TESTS.iterdir() if any(folder.glob("test_*.py"))
     } - {"support"}
+
+
+#: Functions that may have more than 80 lines or 8 parameters, and why.
+_LARGE = {
+    # The signature of aiokafka's producer.
+    "compat/aiokafka/aiokafka_producer.py:AIOKafkaProducer.__init__",
+    # The fields of a record batch's header.
+    "_core/kernel/batch_header.py:write_batch_header",
+    # What tests replace: sockets, clock, name service, randomness.
+    "_core/client/network_client.py:NetworkClient.__init__",
+}
+
+
+def _large_functions(source: str) -> Iterator[str]:
+    """Functions with more than 80 lines, without their docstring, or more than 8 parameters, without self."""
+
+    def look(node: ast.AST, prefix: str) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                yield from look(child, f"{prefix}{child.name}.")
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                arguments = child.args
+                names = [
+                    each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+                ]
+                if names and names[0] in ("self", "cls"):
+                    names = names[1:]
+                docstring = ast.get_docstring(child, clean=False) or ""
+                assert child.end_lineno is not None
+                lines = child.end_lineno - child.lineno + 1 - len(docstring.splitlines())
+                if lines > 80 or len(names) > 8:
+                    yield f"{prefix}{child.name}"
+
+    return look(ast.parse(source), "")
+
+
+def test_functions_are_short_and_take_few_parameters() -> None:
+    found = {
+        f"{path.relative_to(_PACKAGE)}:{name}"
+        for path in _PACKAGE.rglob("*.py")
+        for name in _large_functions(path.read_text())
+    }
+    assert found == _LARGE
