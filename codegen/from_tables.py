@@ -25,8 +25,10 @@ from codegen.package_table import package_table
 from codegen.security_names import security_names_page
 from codegen.spark_options import spark_options_page
 from kproducer import errors
+from kproducer._core.config import producer_config
 from kproducer._core.config.producer_config import SETTINGS
 from kproducer._core.config.setting import Setting
+from kproducer._core.config.setting_meanings import meanings
 from kproducer._core.metrics.metric_table import METRICS, NOT_FROM_JAVA
 from kproducer.errors import KafkaError
 from kproducer.errors.broker_errors import ERROR_TABLE, ERRORS_BY_CODE
@@ -222,10 +224,11 @@ def broker_errors_stub() -> str:
 def producer_settings() -> str:
     """The module with the ``TypedDict`` of all settings."""
     settings = []
-    for name, setting in SETTINGS.items():
+    for name, meaning in meanings(producer_config, "ProducerConfig").items():
         if name == "bootstrap_servers":
             continue
-        text = f"{setting.about} Default: {setting.default_text}."
+        setting = SETTINGS[name]
+        text = f"{meaning} Default: {setting.default_text}."
         lines = textwrap.wrap(
             text, 104, initial_indent='    """', subsequent_indent="    ", break_on_hyphens=False
         )
@@ -258,12 +261,13 @@ def configuration_page() -> str:
     """All settings as a page of the documentation: one table for the producer, one for TLS, one for SASL."""
     head = ["| Setting | Default | Allowed values | Meaning | Source |", "|---|---|---|---|---|"]
     lines = head[:]
-    for name, setting in SETTINGS.items():
+    for name, meaning in meanings(producer_config, "ProducerConfig").items():
+        setting = SETTINGS[name]
         if name in _TABLE_TITLES:
             lines += ["", f"## {_TABLE_TITLES[name]}", "", *head]
         default = "required" if name == "bootstrap_servers" else f"`{setting.default_text}`"
         allowed = setting.allowed_text
-        lines.append(f"| `{name}` | {default} | {allowed} | {setting.about} | {setting.source} |")
+        lines.append(f"| `{name}` | {default} | {allowed} | {meaning} | {setting.source} |")
     return _GENERATED_PAGE + _CONFIGURATION_PAGE.format(table="\n".join(lines) + "\n")
 
 

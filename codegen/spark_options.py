@@ -7,9 +7,10 @@ specs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kproducer._core.config.setting import Setting
+from kproducer._core.config.setting_meanings import meanings
 from kproducer.spark import format_options, write_options
 from kproducer.spark.option_names import KAFKA_PREFIX
 
@@ -55,20 +56,22 @@ def spark_options_page() -> str:
     """The page, without the line that says that it is generated."""
     options = {write_options.option_name(name): each for name, each in write_options.OPTIONS.items()}
     formats = {f"value.{name.replace('_', '.')}": each for name, each in format_options.OPTIONS.items()}
+    of_writes = meanings(write_options, "WriteOptions").values()
+    of_formats = meanings(format_options, "FormatOptions").values()
     return _PAGE.format(
         head=_HEAD,
-        write="\n".join(_rows(options)),
+        write="\n".join(_rows(options, of_writes)),
         refused=_refused(KAFKA_PREFIX, write_options.REFUSED_SETTINGS),
-        formats="\n".join(_rows(formats)),
+        formats="\n".join(_rows(formats, of_formats)),
         ttl_s=format_options.LATEST_TTL_S,
         refused_of_registry=_refused(format_options.REGISTRY_PREFIX, format_options.REFUSED_SETTINGS),
     )
 
 
-def _rows(options: Mapping[str, Setting]) -> Iterator[str]:
-    for name, setting in options.items():
+def _rows(options: Mapping[str, Setting], texts: Iterable[str]) -> Iterator[str]:
+    for (name, setting), text in zip(options.items(), texts, strict=True):
         default = "" if setting.default in (None, "") else f"`{_as_option(setting.default)}`"
-        yield f"| `{name}` | {default} | {_allowed(setting)} | {setting.about} |"
+        yield f"| `{name}` | {default} | {_allowed(setting)} | {text} |"
 
 
 def _as_option(default: object) -> str:

@@ -16,8 +16,10 @@ from rich.text import Text
 
 from kproducer._core.client.metadata import Metadata
 from kproducer._core.client.network_client import new_network_client
+from kproducer._core.config import producer_config
 from kproducer._core.config.producer_config import DOTTED_NAMES, SETTINGS, ProducerConfig
 from kproducer._core.config.properties_file import read_properties
+from kproducer._core.config.setting_meanings import meanings
 from kproducer._core.records.compression import Compression
 from kproducer._core.runtime.clock import SystemClock
 from kproducer._core.sending.partitioners import make_partitioner
@@ -44,7 +46,8 @@ def config() -> None:
 def list_settings(as_json: bool) -> None:
     """List all settings with defaults and allowed values."""
     if as_json:
-        click.echo(json.dumps([_facts(name) for name in SETTINGS], indent=2))
+        facts = [_facts(name, meaning) for name, meaning in _meanings().items()]
+        click.echo(json.dumps(facts, indent=2))
         return
     console = Console(highlight=False)
     table = Table()
@@ -52,14 +55,14 @@ def list_settings(as_json: bool) -> None:
     for title in ("default", "allowed values"):
         table.add_column(title, max_width=_VALUES_COLUMNS)
     table.add_column("meaning", min_width=_MEANING_COLUMNS)
-    for name, setting in SETTINGS.items():
-        table.add_row(*map(Text, (name, _default(name), setting.allowed_text, setting.about)))
+    for name, meaning in _meanings().items():
+        table.add_row(*map(Text, (name, _default(name), SETTINGS[name].allowed_text, meaning)))
     if table.__rich_measure__(console, console.options).minimum <= console.width:
         console.print(table)
         return
-    for name, setting in SETTINGS.items():
+    for name, meaning in _meanings().items():
         click.echo(f"{click.style(name, bold=True)}  {_default(name)}")
-        sentence = _SENTENCE_END.split(setting.about)[0]
+        sentence = _SENTENCE_END.split(meaning)[0]
         indent = "    "
         click.echo(
             textwrap.fill(
@@ -81,7 +84,7 @@ def explain(name: str) -> None:
     resolved = resolve(name)
     if resolved.name is None:
         raise click.ClickException(f"there is no setting {name!r}: {resolved.advice}")
-    facts = _facts(resolved.name)
+    facts = _facts(resolved.name, _meanings()[resolved.name])
     click.echo(f"{facts['name']}: {facts['about']}")
     for title, key in (
         ("Kafka's name", "dotted"),
@@ -97,7 +100,11 @@ def explain(name: str) -> None:
         click.echo("  Its value appears in no log line and no error.")
 
 
-def _facts(name: str) -> dict[str, Any]:
+def _meanings() -> dict[str, str]:
+    return meanings(producer_config, "ProducerConfig")
+
+
+def _facts(name: str, meaning: str) -> dict[str, Any]:
     setting = SETTINGS[name]
     return {
         "name": name,
@@ -106,7 +113,7 @@ def _facts(name: str) -> dict[str, Any]:
         "default": _default(name),
         "allowed": setting.allowed_text,
         "source": setting.source,
-        "about": setting.about,
+        "about": meaning,
         "secret": setting.is_secret,
     }
 

@@ -71,52 +71,42 @@ class FormatOptions(NamedTuple):
     role: str
     kind: str
     registry: tuple[tuple[str, Any], ...]
-    column: str = text(
-        about="The column that is the whole value. Default: a record of all columns; for `key.column`, `key`."
-    )
-    schema: str = document(
-        about="Avro, JSON: the schema as JSON, or `latest`. Default: derived from columns."
-    )
-    record_name: str = text(
-        about="Avro: the record of a derived schema, with its namespace; by default `topLevelRecord`, or the "
-        "name of the one column. JSON: the schema's title; by default none."
-    )
-    nulls: str = choice(
-        "omit", "write", about="JSON: fields that are null are left out, as by `to_json`, or written."
-    )
-    nan: str = choice(
-        "error", "null", about="JSON: NaN and infinities do not fit. `null`: they are written as null."
-    )
-    decimals: str = choice("number", "string", about="JSON: how decimals are written.")
-    message: str = text(
-        about="Protobuf: full name of the message, such as `shop.Order`. Required with a file; by default "
-        "the only message of the registered schema."
-    )
-    descriptor_file: str = path(
-        about="Protobuf: a file on the driver that `protoc --include_imports --descriptor_set_out=FILE` "
-        "wrote, as for `to_protobuf`. Default: the message of the registry's latest version."
-    )
+    column: str = text()
+    """The column that is the whole value. Default: a record of all columns; for `key.column`, `key`."""
+    schema: str = document()
+    """Avro, JSON: the schema as JSON, or `latest`. Default: derived from columns."""
+    record_name: str = text()
+    """Avro: the record of a derived schema, with its namespace; by default `topLevelRecord`, or the name of
+    the one column. JSON: the schema's title; by default none."""
+    nulls: str = choice("omit", "write")
+    """JSON: fields that are null are left out, as by `to_json`, or written."""
+    nan: str = choice("error", "null")
+    """JSON: NaN and infinities do not fit. `null`: they are written as null."""
+    decimals: str = choice("number", "string")
+    """JSON: how decimals are written."""
+    message: str = text()
+    """Protobuf: full name of the message, such as `shop.Order`. Required with a file; by default the only
+    message of the registered schema."""
+    descriptor_file: str = path()
+    """Protobuf: a file on the driver that `protoc --include_imports --descriptor_set_out=FILE` wrote, as for
+    `to_protobuf`. Default: the message of the registry's latest version."""
     subject_name_strategy: str | None = special(
-        "text",
-        _parse_class_or_choice,
-        None,
-        choices=("TOPIC", "RECORD", "TOPIC_RECORD", "ASSOCIATED"),
-        about="Under which [subject](../guides/schema-registry.md#subjects) the schema is registered; "
-        "the name of Confluent's class works as well.",
+        "text", _parse_class_or_choice, None, choices=("TOPIC", "RECORD", "TOPIC_RECORD", "ASSOCIATED")
     )
-    auto_register_schemas: bool = boolean(True, about="`false`: the schema must be registered already.")
-    normalize_schemas: bool = boolean(
-        False, about="The registry brings the schema into a standard form first."
-    )
-    use_latest_version: bool = boolean(False, about="As `value.schema=latest`.")
-    use_schema_id: int | None = integer(None, minimum=1, about="The id of the schema to use.")
+    """Under which [subject](../guides/schema-registry.md#subjects) the schema is registered; the name of
+    Confluent's class works as well."""
+    auto_register_schemas: bool = boolean(True)
+    """`false`: the schema must be registered already."""
+    normalize_schemas: bool = boolean(False)
+    """The registry brings the schema into a standard form first."""
+    use_latest_version: bool = boolean(False)
+    """As `value.schema=latest`."""
+    use_schema_id: int | None = integer(None, minimum=1)
+    """The id of the schema to use."""
     schema_id_serializer: str = special(
-        "text",
-        _parse_class_or_choice,
-        "prefix",
-        choices=("prefix", "header"),
-        about="`header`: the schema's GUID goes into a header, and nothing is in front of the value.",
+        "text", _parse_class_or_choice, "prefix", choices=("prefix", "header")
     )
+    """`header`: the schema's GUID goes into a header, and nothing is in front of the value."""
 
     def __repr__(self) -> str:
         # The registry's settings may contain credentials.

@@ -119,61 +119,35 @@ class WriteOptions(NamedTuple):
     """
 
     producer_settings: tuple[tuple[str, str], ...]
-    topic: str | None = special(
-        "text",
-        _parse_topic,
-        None,
-        about="The topic of every row; overrides the column. Required by `schema.registry.url`.",
-    )
-    include_headers: bool = boolean(
-        True, about="No effect: as in Spark's sink, a column `headers` is always written."
-    )
-    extra_columns: str = choice("ignore", "fail", about="`fail`: a column that is not written is an error.")
-    producer_idle_timeout_ms: int = milliseconds(
-        60_000,
-        maximum=_LONGEST_MS,
-        about="How long a worker keeps an unused producer. 0: closed after each task.",
-    )
-    check_timeout_ms: int = milliseconds(
-        10_000,
-        maximum=_LONGEST_MS,
-        about="How long brokers may take to respond to the driver's check and to create topics. Raise it for "
-        "queries that should survive longer outages. 0: no check, for drivers that cannot reach the brokers.",
-    )
-    summary: str = choice(
-        "log",
-        "job",
-        "task",
-        "off",
-        about="Where to report how much was written. `log`: to the logs that Spark collects, if enabled. "
-        "`job`: also one line per job or micro-batch on standard error. `task`: also one line per task.",
-    )
-    delivery: str = choice(
-        "at-least-once", "exactly-once", about="The guarantee. The following options require `exactly-once`."
-    )
-    write_id: str | None = special(
-        "text", _parse_name, None, about="Batch: the name by which a repetition is recognised."
-    )
+    topic: str | None = special("text", _parse_topic, None)
+    """The topic of every row; overrides the column. Required by `schema.registry.url`."""
+    include_headers: bool = boolean(True)
+    """No effect: as in Spark's sink, a column `headers` is always written."""
+    extra_columns: str = choice("ignore", "fail")
+    """`fail`: a column that is not written is an error."""
+    producer_idle_timeout_ms: int = milliseconds(60_000, maximum=_LONGEST_MS)
+    """How long a worker keeps an unused producer. 0: closed after each task."""
+    check_timeout_ms: int = milliseconds(10_000, maximum=_LONGEST_MS)
+    """How long brokers may take to respond to the driver's check and to create topics. Raise it for queries
+    that should survive longer outages. 0: no check, for drivers that cannot reach the brokers."""
+    summary: str = choice("log", "job", "task", "off")
+    """Where to report how much was written. `log`: to the logs that Spark collects, if enabled. `job`: also
+    one line per job or micro-batch on standard error. `task`: also one line per task."""
+    delivery: str = choice("at-least-once", "exactly-once")
+    """The guarantee. The following options require `exactly-once`."""
+    write_id: str | None = special("text", _parse_name, None)
+    """Batch: the name by which a repetition is recognised."""
     # Limited to an int64, because a version is stored as an offset.
-    write_version: int | None = integer(
-        None,
-        maximum=INT64_MAX,
-        about="Batch: the version of the `writeId`; must not decrease. Default: in `foreachBatch` the "
-        "micro-batch's id, otherwise 0.",
-    )
-    marker_topic: str | None = special(
-        "text",
-        _parse_topic,
-        None,
-        about="An existing, readable topic: committed offsets of its partition 0 record what was written. It "
-        "gets no records. Default: the option `topic`.",
-    )
-    transactional_id_prefix: str = special(
-        "text", _parse_name, "kproducer-spark", about="Prefix of transactional ids and groups, for ACLs."
-    )
-    on_uncertain_replay: str = choice(
-        "fail", "write", about="Streams: `write` continues if it is unknown what is committed."
-    )
+    write_version: int | None = integer(None, maximum=INT64_MAX)
+    """Batch: the version of the `writeId`; must not decrease. Default: in `foreachBatch` the micro-batch's
+    id, otherwise 0."""
+    marker_topic: str | None = special("text", _parse_topic, None)
+    """An existing, readable topic: committed offsets of its partition 0 record what was written. It gets no
+    records. Default: the option `topic`."""
+    transactional_id_prefix: str = special("text", _parse_name, "kproducer-spark")
+    """Prefix of transactional ids and groups, for ACLs."""
+    on_uncertain_replay: str = choice("fail", "write")
+    """Streams: `write` continues if it is unknown what is committed."""
 
     def __repr__(self) -> str:
         shown = (f"{name}={getattr(self, name)!r}" for name in OPTIONS)

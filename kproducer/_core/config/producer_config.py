@@ -1,6 +1,7 @@
 """ProducerConfig: every setting of the producer, with type, default, range, source and description.
 
 Attribute names are Kafka's dotted names with ``_`` for ``.``; defaults are those of Kafka 4's Java producer.
+A docstring says what each setting does; it is not there at run time (``setting_meanings``).
 ``kproducer._core.config.setting`` checks and converts each value; this module checks settings against each
 other.
 ``make generate`` writes ``ProducerSettings``, the types of these settings as keyword arguments, and
@@ -62,9 +63,6 @@ _log = logging.getLogger("kproducer.config")
 _MISSING: Any = object()
 _SSL = "Kafka SslConfigs"
 _LIBRDKAFKA = "librdkafka"
-_CHECKED_BY_BROKERS = (
-    "Accepted because Java clients check tokens with it; without effect, because brokers do."
-)
 
 
 # A setting comes after those that its default depends on.
@@ -77,307 +75,196 @@ class ProducerConfig:
         ConfigError: a value has the wrong type, is out of range or contradicts another setting.
     """
 
-    bootstrap_servers: tuple[str, ...] = special(
-        "list of host:port",
-        parse_servers,
-        about="Brokers for the first connection; the producer discovers the others from them.",
-    )
-    client_id: str = text(
-        about="Name of the producer in broker logs and quotas. Empty: the producer chooses one."
-    )
-    client_rack: str = text(
-        source="KIP-1123",
-        about="The rack that the producer is in, as in the brokers' broker.rack, for partitioner_rack_aware.",
-    )
-    acks: int = special(
-        "0, 1, -1 or 'all'",
-        parse_acks,
-        -1,
-        source="KIP-679",
-        about="Replicas that must have a record before it is acknowledged: none (0), the leader (1), or all "
-        "in-sync replicas (-1 or 'all').",
-    )
-    transactional_id: str = text(
-        source="KIP-98",
-        about="Identifies the producer for transactions across restarts; requires enable_idempotence. Empty: "
-        "no transactions.",
-    )
-    transaction_timeout_ms: int = milliseconds(
-        60000, 1, INT32_MAX, about="Time after which the cluster aborts a transaction that is still open."
-    )
-    transaction_two_phase_commit_enable: bool = boolean(
-        False,
-        source="KIP-939",
-        about="Whether transactions never time out, so that a prepared one can be committed at any time. "
-        "Brokers need transaction.two.phase.commit.enable=true and the API version for it, which 4.4 has "
-        "only with unstable.api.versions.enable=true. Otherwise transactions time out after 60 s, with a "
-        "warning.",
-    )
-    linger_ms: int = milliseconds(5, source="KIP-1030", about="How long a batch waits for more records.")
-    buffer_memory: int = integer(
-        33554432, 1, INT64_MAX, unit="bytes", about="Memory for records that are not acknowledged yet."
-    )
-    buffer_memory_allocation_strategy: str = choice(
-        "full",
-        "incremental",
-        source="KIP-1332",
-        about="Accepted because Java clients have it; without effect, because batches always take memory as "
-        "they grow.",
-    )
-    max_block_ms: int = milliseconds(
-        60000, about="How long send() and partitions_for() wait, for metadata and buffer memory together."
-    )
-    max_request_size: int = integer(
-        1048576, unit="bytes", about="Largest request, and therefore largest record before compression."
-    )
+    bootstrap_servers: tuple[str, ...] = special("list of host:port", parse_servers)
+    """Brokers for the first connection; the producer discovers the others from them."""
+    client_id: str = text()
+    """Name of the producer in broker logs and quotas. Empty: the producer chooses one."""
+    client_rack: str = text(source="KIP-1123")
+    """The rack that the producer is in, as in the brokers' broker.rack, for partitioner_rack_aware."""
+    acks: int = special("0, 1, -1 or 'all'", parse_acks, -1, source="KIP-679")
+    """Replicas that must have a record before it is acknowledged: none (0), the leader (1), or all in-sync
+    replicas (-1 or 'all')."""
+    transactional_id: str = text(source="KIP-98")
+    """Identifies the producer for transactions across restarts; requires enable_idempotence. Empty: no
+    transactions."""
+    transaction_timeout_ms: int = milliseconds(60000, 1, INT32_MAX)
+    """Time after which the cluster aborts a transaction that is still open."""
+    transaction_two_phase_commit_enable: bool = boolean(False, source="KIP-939")
+    """Whether transactions never time out, so that a prepared one can be committed at any time. Brokers need
+    transaction.two.phase.commit.enable=true and the API version for it, which 4.4 has only with
+    unstable.api.versions.enable=true. Otherwise transactions time out after 60 s, with a warning."""
+    linger_ms: int = milliseconds(5, source="KIP-1030")
+    """How long a batch waits for more records."""
+    buffer_memory: int = integer(33554432, 1, INT64_MAX, unit="bytes")
+    """Memory for records that are not acknowledged yet."""
+    buffer_memory_allocation_strategy: str = choice("full", "incremental", source="KIP-1332")
+    """Accepted because Java clients have it; without effect, because batches always take memory as they
+    grow."""
+    max_block_ms: int = milliseconds(60000)
+    """How long send() and partitions_for() wait, for metadata and buffer memory together."""
+    max_request_size: int = integer(1048576, unit="bytes")
+    """Largest request, and therefore largest record before compression."""
     batch_size: int = integer(
         524288,
         adjust=lambda config: min(524288, config.buffer_memory, config.max_request_size),
         unit="bytes",
         source="Java: 16384",
-        about="A batch is sent once it has this size. 0: one record per batch.",
     )
-    request_timeout_ms: int = milliseconds(
-        30000, maximum=INT32_MAX, about="How long the producer waits for a broker's response."
-    )
+    """A batch is sent once it has this size. 0: one record per batch."""
+    request_timeout_ms: int = milliseconds(30000, maximum=INT32_MAX)
+    """How long the producer waits for a broker's response."""
     delivery_timeout_ms: int = milliseconds(
         120000,
         maximum=INT32_MAX,
         adjust=lambda config: max(120000, min(INT32_MAX, config.linger_ms + config.request_timeout_ms)),
         source="KIP-91",
-        about="Time from send() after which a record fails that is not acknowledged. All records of a batch "
-        "fail at the time of the last one: the first one fails late by up to a tenth, or by up to linger_ms "
-        "if that is more. At least linger_ms + request_timeout_ms; the default rises to that sum.",
     )
-    retries: int = integer(
-        INT32_MAX, about="How often a batch is retried; delivery_timeout_ms also ends the retries."
-    )
-    retry_backoff_ms: int = milliseconds(
-        100, source="KIP-580", about="Wait before the first retry; doubles with each retry."
-    )
+    """Time from send() after which a record fails that is not acknowledged. All records of a batch fail at
+    the time of the last one: the first one fails late by up to a tenth, or by up to linger_ms if that is
+    more. At least linger_ms + request_timeout_ms; the default rises to that sum."""
+    retries: int = integer(INT32_MAX)
+    """How often a batch is retried; delivery_timeout_ms also ends the retries."""
+    retry_backoff_ms: int = milliseconds(100, source="KIP-580")
+    """Wait before the first retry; doubles with each retry."""
     retry_backoff_max_ms: int = milliseconds(
-        1000,
-        adjust=lambda config: max(1000, config.retry_backoff_ms),
-        source="KIP-580",
-        about="Longest wait between retries.",
+        1000, adjust=lambda config: max(1000, config.retry_backoff_ms), source="KIP-580"
     )
-    reconnect_backoff_ms: int = milliseconds(
-        50, about="Wait before the first reconnection attempt; doubles with each attempt."
-    )
+    """Longest wait between retries."""
+    reconnect_backoff_ms: int = milliseconds(50)
+    """Wait before the first reconnection attempt; doubles with each attempt."""
     reconnect_backoff_max_ms: int = milliseconds(
-        1000,
-        adjust=lambda config: max(1000, config.reconnect_backoff_ms),
-        source="KIP-144",
-        about="Longest wait between reconnection attempts.",
+        1000, adjust=lambda config: max(1000, config.reconnect_backoff_ms), source="KIP-144"
     )
-    socket_connection_setup_timeout_ms: int = milliseconds(
-        10000, 1, source="KIP-601", about="Timeout for opening a connection; doubles with each failure."
-    )
+    """Longest wait between reconnection attempts."""
+    socket_connection_setup_timeout_ms: int = milliseconds(10000, 1, source="KIP-601")
+    """Timeout for opening a connection; doubles with each failure."""
     socket_connection_setup_timeout_max_ms: int = milliseconds(
         30000,
         1,
         adjust=lambda config: max(30000, config.socket_connection_setup_timeout_ms),
         source="KIP-601",
-        about="Longest timeout for opening a connection.",
     )
-    connections_max_idle_ms: int = milliseconds(
-        540000, -1, about="Time after which an unused connection is closed; -1: never."
-    )
-    send_buffer_bytes: int = integer(
-        131072, -1, unit="bytes", about="Socket option SO_SNDBUF; -1: the operating system's default."
-    )
-    receive_buffer_bytes: int = integer(
-        32768, -1, unit="bytes", about="Socket option SO_RCVBUF; -1: the operating system's default."
-    )
-    max_in_flight_requests_per_connection: int = integer(
-        5, 1, about="Largest number of unanswered requests per broker."
-    )
+    """Longest timeout for opening a connection."""
+    connections_max_idle_ms: int = milliseconds(540000, -1)
+    """Time after which an unused connection is closed; -1: never."""
+    send_buffer_bytes: int = integer(131072, -1, unit="bytes")
+    """Socket option SO_SNDBUF; -1: the operating system's default."""
+    receive_buffer_bytes: int = integer(32768, -1, unit="bytes")
+    """Socket option SO_RCVBUF; -1: the operating system's default."""
+    max_in_flight_requests_per_connection: int = integer(5, 1)
+    """Largest number of unanswered requests per broker."""
     enable_idempotence: bool = boolean(
         True,
         adjust=lambda config: bool(config.transactional_id) or not _obstacles(config),
         source="KIP-98, KIP-679",
-        about="Write each record exactly once and in order, also after retries. Requires acks=-1, retries of "
-        "at least 1 and max_in_flight_requests_per_connection of at most 5; the default is False if one of "
-        "these is set differently.",
     )
-    metadata_max_age_ms: int = milliseconds(
-        300000, about="Time after which metadata is refreshed without another reason."
-    )
-    metadata_max_idle_ms: int = milliseconds(
-        300000, 5000, source="KIP-526", about="Time after which metadata of an unused topic is dropped."
-    )
-    metadata_recovery_strategy: str = choice(
-        "rebootstrap",
-        "none",
-        source="KIP-899",
-        about="Whether to use bootstrap_servers again if no known broker is reachable.",
-    )
-    metadata_recovery_rebootstrap_trigger_ms: int = milliseconds(
-        300000,
-        maximum=INT32_MAX,
-        source="KIP-1102",
-        about="How long metadata requests may fail before the producer uses bootstrap_servers again.",
-    )
-    metadata_cluster_check_enable: bool = boolean(
-        True,
-        source="KIP-1242",
-        about="Whether brokers check on each connection that they are the broker and the cluster that the "
-        "producer means; if not, it uses bootstrap_servers again. Brokers before 4.4 do not check, and "
-        "metadata_recovery_strategy=none turns it off.",
-    )
-    compression_type: str = choice(
-        "none",
-        "gzip",
-        "snappy",
-        "lz4",
-        "zstd",
-        source="KIP-110",
-        about="Compression codec of record batches.",
-    )
-    compression_gzip_level: int = integer(
-        -1, -1, 9, source="KIP-390", about="1 (fastest) to 9 (smallest); -1: zlib's default."
-    )
-    compression_lz4_level: int = integer(9, 1, 17, source="KIP-390", about="1 (fastest) to 17 (smallest).")
-    compression_zstd_level: int = integer(
-        3, -131072, 22, source="KIP-390", about="-131072 (fastest) to 22 (smallest)."
-    )
+    """Write each record exactly once and in order, also after retries. Requires acks=-1, retries of at least
+    1 and max_in_flight_requests_per_connection of at most 5; the default is False if one of these is set
+    differently."""
+    metadata_max_age_ms: int = milliseconds(300000)
+    """Time after which metadata is refreshed without another reason."""
+    metadata_max_idle_ms: int = milliseconds(300000, 5000, source="KIP-526")
+    """Time after which metadata of an unused topic is dropped."""
+    metadata_recovery_strategy: str = choice("rebootstrap", "none", source="KIP-899")
+    """Whether to use bootstrap_servers again if no known broker is reachable."""
+    metadata_recovery_rebootstrap_trigger_ms: int = milliseconds(300000, maximum=INT32_MAX, source="KIP-1102")
+    """How long metadata requests may fail before the producer uses bootstrap_servers again."""
+    metadata_cluster_check_enable: bool = boolean(True, source="KIP-1242")
+    """Whether brokers check on each connection that they are the broker and the cluster that the producer
+    means; if not, it uses bootstrap_servers again. Brokers before 4.4 do not check, and
+    metadata_recovery_strategy=none turns it off."""
+    compression_type: str = choice("none", "gzip", "snappy", "lz4", "zstd", source="KIP-110")
+    """Compression codec of record batches."""
+    compression_gzip_level: int = integer(-1, -1, 9, source="KIP-390")
+    """1 (fastest) to 9 (smallest); -1: zlib's default."""
+    compression_lz4_level: int = integer(9, 1, 17, source="KIP-390")
+    """1 (fastest) to 17 (smallest)."""
+    compression_zstd_level: int = integer(3, -131072, 22, source="KIP-390")
+    """-131072 (fastest) to 22 (smallest)."""
     partitioner: str | Callable[..., int] | None = special(
-        "name or callable",
-        parse_partitioner,
-        None,
-        dotted="partitioner.class",
-        source="KIP-480, KIP-794",
-        about="None: hash of the key; sticky and adaptive for records without a key.",
+        "name or callable", parse_partitioner, None, dotted="partitioner.class", source="KIP-480, KIP-794"
     )
-    partitioner_ignore_keys: bool = boolean(
-        False, source="KIP-794", about="Whether the built-in partitioner ignores keys."
-    )
-    partitioner_adaptive_partitioning_enable: bool = boolean(
-        True, source="KIP-794", about="Whether slow brokers receive fewer records without a key."
-    )
-    partitioner_availability_timeout_ms: int = milliseconds(
-        0,
-        source="KIP-794",
-        about="Records without a key avoid partitions whose broker has accepted no request for this time; "
-        "0: disabled.",
-    )
-    partitioner_rack_aware: bool = boolean(
-        False,
-        source="KIP-1123",
-        about="Whether records without a key go to partitions whose leader is in client_rack, as long as "
-        "there is one; saves traffic between racks.",
-    )
-    key_serializer: Any = serializer("keys")
-    value_serializer: Any = serializer("values")
+    """None: hash of the key; sticky and adaptive for records without a key."""
+    partitioner_ignore_keys: bool = boolean(False, source="KIP-794")
+    """Whether the built-in partitioner ignores keys."""
+    partitioner_adaptive_partitioning_enable: bool = boolean(True, source="KIP-794")
+    """Whether slow brokers receive fewer records without a key."""
+    partitioner_availability_timeout_ms: int = milliseconds(0, source="KIP-794")
+    """Records without a key avoid partitions whose broker has accepted no request for this time; 0:
+    disabled."""
+    partitioner_rack_aware: bool = boolean(False, source="KIP-1123")
+    """Whether records without a key go to partitions whose leader is in client_rack, as long as there is one;
+    saves traffic between racks."""
+    key_serializer: Any = serializer()
+    """Serializer of keys. None: bytes-like objects, and str as UTF-8."""
+    value_serializer: Any = serializer()
+    """Serializer of values. None: bytes-like objects, and str as UTF-8."""
     interceptors: tuple[Any, ...] = special(
-        "list of objects",
-        parse_interceptors,
-        (),
-        dotted="interceptor.classes",
-        source="KIP-42",
-        about="Objects with on_send, on_acknowledgement or both; called in this order.",
+        "list of objects", parse_interceptors, (), dotted="interceptor.classes", source="KIP-42"
     )
-    enable_metrics_push: bool = boolean(
-        True,
-        source="KIP-714",
-        about="Whether the producer pushes its metrics to brokers that ask for them (docs/metrics.md).",
-    )
-    metrics_num_samples: int = integer(
-        2,
-        1,
-        1000,
-        about="How many windows means, maxima and rates of metrics() are computed of, the present one "
-        "included.",
-    )
-    metrics_sample_window_ms: int = milliseconds(30_000, 1, about="Length of a window of the metrics.")
-    metrics_recording_level: str = choice(
-        "INFO",
-        "DEBUG",
-        "TRACE",
-        about="Accepted: every level has all metrics of the producer.",
-    )
+    """Objects with on_send, on_acknowledgement or both; called in this order."""
+    enable_metrics_push: bool = boolean(True, source="KIP-714")
+    """Whether the producer pushes its metrics to brokers that ask for them (docs/metrics.md)."""
+    metrics_num_samples: int = integer(2, 1, 1000)
+    """How many windows means, maxima and rates of metrics() are computed of, the present one included."""
+    metrics_sample_window_ms: int = milliseconds(30_000, 1)
+    """Length of a window of the metrics."""
+    metrics_recording_level: str = choice("INFO", "DEBUG", "TRACE")
+    """Accepted: every level has all metrics of the producer."""
     client_dns_lookup: str = choice(
-        "use_all_dns_ips",
-        "resolve_canonical_bootstrap_servers_only",
-        source="KIP-302",
-        about="Whether bootstrap host names are first resolved to canonical names.",
+        "use_all_dns_ips", "resolve_canonical_bootstrap_servers_only", source="KIP-302"
     )
-    bootstrap_resolve_timeout_ms: int = milliseconds(
-        0,
-        source="KIP-909",
-        about="How long the names in bootstrap_servers may fail to resolve; then the producer has failed, "
-        "and calls raise BootstrapResolutionError. 0: no limit; calls wait for max_block_ms.",
-    )
-    proxy_url: str = secret(
-        source="kafka-python",
-        about="The proxy that all connections go through: socks5://HOST:PORT, socks5h:// (the proxy looks "
-        "up the names of brokers) or http:// (CONNECT); USER:PASSWORD@ before HOST if it requires them.",
-    )
-    security_protocol: str = choice(
-        *SECURITY_PROTOCOLS,
-        source="Kafka CommonClientConfigs",
-        about="How to connect to brokers: SSL and SASL_SSL encrypt; SASL_PLAINTEXT and SASL_SSL log in.",
-    )
+    """Whether bootstrap host names are first resolved to canonical names."""
+    bootstrap_resolve_timeout_ms: int = milliseconds(0, source="KIP-909")
+    """How long the names in bootstrap_servers may fail to resolve; then the producer has failed, and calls
+    raise BootstrapResolutionError. 0: no limit; calls wait for max_block_ms."""
+    proxy_url: str = secret(source="kafka-python")
+    """The proxy that all connections go through: socks5://HOST:PORT, socks5h:// (the proxy looks up the names
+    of brokers) or http:// (CONNECT); USER:PASSWORD@ before HOST if it requires them."""
+    security_protocol: str = choice(*SECURITY_PROTOCOLS, source="Kafka CommonClientConfigs")
+    """How to connect to brokers: SSL and SASL_SSL encrypt; SASL_PLAINTEXT and SASL_SSL log in."""
 
-    ssl_context: Any = special(
-        "ssl.SSLContext",
-        parse_ssl_context,
-        None,
-        source="kafka-python",
-        about="A finished context for SSL and SASL_SSL, instead of all other ssl_ settings.",
-    )
-    ssl_cafile: str = path(
-        source="kafka-python",
-        about="PEM file with the certificates to trust. Without this setting and ssl_truststore_*: the "
-        "system's, or else those of the package certifi.",
-    )
-    ssl_certfile: str = path(
-        source="kafka-python", about="PEM file with this client's certificate and its chain."
-    )
-    ssl_keyfile: str = path(
-        source="kafka-python", about="PEM file with the private key, unless ssl_certfile contains it."
-    )
-    ssl_password: str = secret(source="kafka-python", about="Password of the private key.")
-    ssl_crlfile: str = path(
-        source="kafka-python",
-        about="PEM file with the revocation list of the authority that issues the brokers' certificates.",
-    )
-    ssl_check_hostname: bool = boolean(
-        True,
-        source="kafka-python",
-        about="Whether the broker's certificate must be valid for the host that the producer connects to.",
-    )
-    ssl_keystore_location: str = path(
-        source=_SSL, about="PEM, PKCS #12 or JKS file with this client's private key and certificates."
-    )
-    ssl_keystore_type: str = choice(
-        "auto", "PEM", "PKCS12", "JKS", source=_SSL, about="auto: the content of the file decides."
-    )
-    ssl_keystore_password: str = secret(source=_SSL, about="Password of a PKCS #12 or JKS key store.")
-    ssl_keystore_key: str = secret(source=_SSL, about="This client's private key as PEM text.")
-    ssl_keystore_certificate_chain: str = document(
-        source=_SSL, about="This client's certificate and its chain as PEM text, with ssl_keystore_key."
-    )
-    ssl_key_password: str = secret(
-        source=_SSL, about="Password of the private key in ssl_keystore_key or in a PEM key store."
-    )
-    ssl_truststore_location: str = path(
-        source=_SSL, about="PEM, PKCS #12 or JKS file with the certificates to trust."
-    )
-    ssl_truststore_type: str = choice(
-        "auto", "PEM", "PKCS12", "JKS", source=_SSL, about="auto: the content of the file decides."
-    )
-    ssl_truststore_password: str = secret(source=_SSL, about="Password of a PKCS #12 or JKS trust store.")
-    ssl_truststore_certificates: str = document(source=_SSL, about="The certificates to trust as PEM text.")
-    ssl_endpoint_identification_algorithm: str = choice(
-        "https", "", source="KIP-294", about="Empty: the same as ssl_check_hostname=False."
-    )
-    ssl_enabled_protocols: tuple[str, ...] = names(
-        ("TLSv1.2", "TLSv1.3"), source=_SSL, about="The TLS versions that may be used."
-    )
-    ssl_cipher_suites: tuple[str, ...] = names(
-        (), source=_SSL, about="Cipher suites by their Java or OpenSSL names. Empty: OpenSSL's choice."
-    )
+    ssl_context: Any = special("ssl.SSLContext", parse_ssl_context, None, source="kafka-python")
+    """A finished context for SSL and SASL_SSL, instead of all other ssl_ settings."""
+    ssl_cafile: str = path(source="kafka-python")
+    """PEM file with the certificates to trust. Without this setting and ssl_truststore_*: the system's, or
+    else those of the package certifi."""
+    ssl_certfile: str = path(source="kafka-python")
+    """PEM file with this client's certificate and its chain."""
+    ssl_keyfile: str = path(source="kafka-python")
+    """PEM file with the private key, unless ssl_certfile contains it."""
+    ssl_password: str = secret(source="kafka-python")
+    """Password of the private key."""
+    ssl_crlfile: str = path(source="kafka-python")
+    """PEM file with the revocation list of the authority that issues the brokers' certificates."""
+    ssl_check_hostname: bool = boolean(True, source="kafka-python")
+    """Whether the broker's certificate must be valid for the host that the producer connects to."""
+    ssl_keystore_location: str = path(source=_SSL)
+    """PEM, PKCS #12 or JKS file with this client's private key and certificates."""
+    ssl_keystore_type: str = choice("auto", "PEM", "PKCS12", "JKS", source=_SSL)
+    """auto: the content of the file decides."""
+    ssl_keystore_password: str = secret(source=_SSL)
+    """Password of a PKCS #12 or JKS key store."""
+    ssl_keystore_key: str = secret(source=_SSL)
+    """This client's private key as PEM text."""
+    ssl_keystore_certificate_chain: str = document(source=_SSL)
+    """This client's certificate and its chain as PEM text, with ssl_keystore_key."""
+    ssl_key_password: str = secret(source=_SSL)
+    """Password of the private key in ssl_keystore_key or in a PEM key store."""
+    ssl_truststore_location: str = path(source=_SSL)
+    """PEM, PKCS #12 or JKS file with the certificates to trust."""
+    ssl_truststore_type: str = choice("auto", "PEM", "PKCS12", "JKS", source=_SSL)
+    """auto: the content of the file decides."""
+    ssl_truststore_password: str = secret(source=_SSL)
+    """Password of a PKCS #12 or JKS trust store."""
+    ssl_truststore_certificates: str = document(source=_SSL)
+    """The certificates to trust as PEM text."""
+    ssl_endpoint_identification_algorithm: str = choice("https", "", source="KIP-294")
+    """Empty: the same as ssl_check_hostname=False."""
+    ssl_enabled_protocols: tuple[str, ...] = names(("TLSv1.2", "TLSv1.3"), source=_SSL)
+    """The TLS versions that may be used."""
+    ssl_cipher_suites: tuple[str, ...] = names((), source=_SSL)
+    """Cipher suites by their Java or OpenSSL names. Empty: OpenSSL's choice."""
     sasl_mechanism: str = choice(
         "none",
         "PLAIN",
@@ -388,36 +275,24 @@ class ProducerConfig:
         "AWS_MSK_IAM",
         aliases=("sasl.mechanisms",),
         source="Kafka SaslConfigs",
-        about="How the producer authenticates with SASL_SSL and SASL_PLAINTEXT.",
     )
-    sasl_plain_username: str = text(
-        dotted="sasl.username", source="kafka-python, librdkafka", about="User name for PLAIN and SCRAM."
-    )
-    sasl_plain_password: str = secret(
-        dotted="sasl.password", source="kafka-python, librdkafka", about="Password for PLAIN and SCRAM."
-    )
-    sasl_jaas_config: str = secret(
-        source="KIP-85", about="Credentials as Java clients write them: a login module with its options."
-    )
+    """How the producer authenticates with SASL_SSL and SASL_PLAINTEXT."""
+    sasl_plain_username: str = text(dotted="sasl.username", source="kafka-python, librdkafka")
+    """User name for PLAIN and SCRAM."""
+    sasl_plain_password: str = secret(dotted="sasl.password", source="kafka-python, librdkafka")
+    """Password for PLAIN and SCRAM."""
+    sasl_jaas_config: str = secret(source="KIP-85")
+    """Credentials as Java clients write them: a login module with its options."""
     sasl_oauth_token_provider: Callable[[], Any] | None = special(
-        "callable",
-        parse_callable,
-        None,
-        source="KIP-255",
-        about="For OAUTHBEARER: function, also async, that returns (token, expiry in seconds since 1970) or "
-        "(token, expiry, SASL extensions).",
+        "callable", parse_callable, None, source="KIP-255"
     )
-    sasl_oauthbearer_token_endpoint_url: str = url(
-        source="KIP-768",
-        about="For OAUTHBEARER: where tokens are requested (http or https), or the file that has the token "
-        "(file:///path), which is read again for each refresh.",
-    )
-    sasl_oauthbearer_method: str = choice(
-        "default",
-        "oidc",
-        source=_LIBRDKAFKA,
-        about="oidc: sasl_oauthbearer_token_endpoint_url is required; otherwise without effect.",
-    )
+    """For OAUTHBEARER: function, also async, that returns (token, expiry in seconds since 1970) or (token,
+    expiry, SASL extensions)."""
+    sasl_oauthbearer_token_endpoint_url: str = url(source="KIP-768")
+    """For OAUTHBEARER: where tokens are requested (http or https), or the file that has the token
+    (file:///path), which is read again for each refresh."""
+    sasl_oauthbearer_method: str = choice("default", "oidc", source=_LIBRDKAFKA)
+    """oidc: sasl_oauthbearer_token_endpoint_url is required; otherwise without effect."""
     sasl_oauthbearer_jwt_retriever_class: str = java_class(
         "DefaultJwtRetriever",
         "ClientCredentialsJwtRetriever",
@@ -425,148 +300,98 @@ class ProducerConfig:
         "FileJwtRetriever",
         aliases=("sasl.oauthbearer.grant.type",),
         source="KIP-1139",
-        about="How to get a token. DefaultJwtRetriever: with client credentials, or from a file if the URL "
-        "is one. JwtBearerJwtRetriever: with an assertion as grant (RFC 7523). OAuth's grant types are "
-        "accepted as well.",
     )
+    """How to get a token. DefaultJwtRetriever: with client credentials, or from a file if the URL is one.
+    JwtBearerJwtRetriever: with an assertion as grant (RFC 7523). OAuth's grant types are accepted as well."""
     sasl_oauthbearer_client_credentials_client_id: str = text(
-        aliases=("sasl.oauthbearer.client.id",), source="KIP-1139", about="The client that requests tokens."
+        aliases=("sasl.oauthbearer.client.id",), source="KIP-1139"
     )
+    """The client that requests tokens."""
     sasl_oauthbearer_client_credentials_client_secret: str = secret(
-        aliases=("sasl.oauthbearer.client.secret",),
-        source="KIP-1139",
-        about="Secret of the client, unless it authenticates with an assertion.",
+        aliases=("sasl.oauthbearer.client.secret",), source="KIP-1139"
     )
-    sasl_oauthbearer_scope: str = text(source="KIP-1139", about="Scope of the requested tokens.")
-    sasl_oauthbearer_extensions: str = text(
-        source=_LIBRDKAFKA, about="SASL extensions to send with each token: name=value,name=value."
-    )
-    sasl_oauthbearer_header_urlencode: bool = boolean(
-        False,
-        source="KIP-1025",
-        about="Whether to encode client id and secret as RFC 6749 requires before they are sent. Few "
-        "providers expect that.",
-    )
-    sasl_oauthbearer_assertion_file: str = path(
-        source="KIP-1139",
-        about="File with a finished assertion (a signed JWT), which is read for each token request.",
-    )
-    sasl_oauthbearer_assertion_private_key_file: str = path(
-        source="KIP-1139",
-        about="PEM file with the private key that signs assertions, which is read for each token request.",
-    )
-    sasl_oauthbearer_assertion_private_key_pem: str = secret(
-        source=_LIBRDKAFKA, about="The private key that signs assertions as PEM text."
-    )
-    sasl_oauthbearer_assertion_private_key_passphrase: str = secret(
-        source="KIP-1139", about="Password of the private key that signs assertions."
-    )
-    sasl_oauthbearer_assertion_algorithm: str = choice(
-        "RS256", "ES256", source="KIP-1139", about="How assertions are signed."
-    )
+    """Secret of the client, unless it authenticates with an assertion."""
+    sasl_oauthbearer_scope: str = text(source="KIP-1139")
+    """Scope of the requested tokens."""
+    sasl_oauthbearer_extensions: str = text(source=_LIBRDKAFKA)
+    """SASL extensions to send with each token: name=value,name=value."""
+    sasl_oauthbearer_header_urlencode: bool = boolean(False, source="KIP-1025")
+    """Whether to encode client id and secret as RFC 6749 requires before they are sent. Few providers expect
+    that."""
+    sasl_oauthbearer_assertion_file: str = path(source="KIP-1139")
+    """File with a finished assertion (a signed JWT), which is read for each token request."""
+    sasl_oauthbearer_assertion_private_key_file: str = path(source="KIP-1139")
+    """PEM file with the private key that signs assertions, which is read for each token request."""
+    sasl_oauthbearer_assertion_private_key_pem: str = secret(source=_LIBRDKAFKA)
+    """The private key that signs assertions as PEM text."""
+    sasl_oauthbearer_assertion_private_key_passphrase: str = secret(source="KIP-1139")
+    """Password of the private key that signs assertions."""
+    sasl_oauthbearer_assertion_algorithm: str = choice("RS256", "ES256", source="KIP-1139")
+    """How assertions are signed."""
     sasl_oauthbearer_assertion_template_file: str = path(
-        aliases=("sasl.oauthbearer.assertion.jwt.template.file",),
-        source="KIP-1139",
-        about='JSON file with fields of the assertion: {"header": {...}, "payload": {...}}, which is read '
-        "for each token request.",
+        aliases=("sasl.oauthbearer.assertion.jwt.template.file",), source="KIP-1139"
     )
-    sasl_oauthbearer_assertion_claim_aud: str = url(
-        source="KIP-1139", about="Audience of the assertion, usually the URL of the token endpoint."
-    )
-    sasl_oauthbearer_assertion_claim_iss: str = text(
-        source="KIP-1139", about="Issuer of the assertion, usually the client id."
-    )
-    sasl_oauthbearer_assertion_claim_sub: str = text(
-        source="KIP-1139", about="Subject of the assertion, for a client's own tokens the client id."
-    )
-    sasl_oauthbearer_assertion_claim_exp_seconds: int = seconds(
-        300, 1, 86400, source="KIP-1139", about="How long an assertion is valid."
-    )
-    sasl_oauthbearer_assertion_claim_nbf_seconds: int = seconds(
-        60, 0, 3600, source="KIP-1139", about="How long before its creation the assertion is already valid."
-    )
-    sasl_oauthbearer_assertion_claim_jti_include: bool = boolean(
-        False, source="KIP-1139", about="Whether each assertion has an id of its own."
-    )
-    sasl_oauthbearer_sub_claim_name: str = text("sub", source="KIP-768", about=_CHECKED_BY_BROKERS)
-    sasl_oauthbearer_scope_claim_name: str = text("scope", source="KIP-768", about=_CHECKED_BY_BROKERS)
+    """JSON file with fields of the assertion: {"header": {...}, "payload": {...}}, which is read for each
+    token request."""
+    sasl_oauthbearer_assertion_claim_aud: str = url(source="KIP-1139")
+    """Audience of the assertion, usually the URL of the token endpoint."""
+    sasl_oauthbearer_assertion_claim_iss: str = text(source="KIP-1139")
+    """Issuer of the assertion, usually the client id."""
+    sasl_oauthbearer_assertion_claim_sub: str = text(source="KIP-1139")
+    """Subject of the assertion, for a client's own tokens the client id."""
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = seconds(300, 1, 86400, source="KIP-1139")
+    """How long an assertion is valid."""
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = seconds(60, 0, 3600, source="KIP-1139")
+    """How long before its creation the assertion is already valid."""
+    sasl_oauthbearer_assertion_claim_jti_include: bool = boolean(False, source="KIP-1139")
+    """Whether each assertion has an id of its own."""
+    sasl_oauthbearer_sub_claim_name: str = text("sub", source="KIP-768")
+    """Accepted because Java clients check tokens with it; without effect, because brokers do."""
+    sasl_oauthbearer_scope_claim_name: str = text("scope", source="KIP-768")
+    """Accepted because Java clients check tokens with it; without effect, because brokers do."""
     sasl_oauthbearer_jwt_validator_class: str = java_class(
-        "DefaultJwtValidator", "ClientJwtValidator", source="KIP-1139", about=_CHECKED_BY_BROKERS
+        "DefaultJwtValidator", "ClientJwtValidator", source="KIP-1139"
     )
-    https_ca_location: str = path(
-        source=_LIBRDKAFKA,
-        about="PEM file with the certificates to trust at the token endpoint. Empty or 'probe': the "
-        "system's, or else those of the package certifi.",
-    )
-    https_ca_pem: str = document(
-        source=_LIBRDKAFKA, about="The certificates to trust at the token endpoint as PEM text."
-    )
+    """Accepted because Java clients check tokens with it; without effect, because brokers do."""
+    https_ca_location: str = path(source=_LIBRDKAFKA)
+    """PEM file with the certificates to trust at the token endpoint. Empty or 'probe': the system's, or else
+    those of the package certifi."""
+    https_ca_pem: str = document(source=_LIBRDKAFKA)
+    """The certificates to trust at the token endpoint as PEM text."""
     sasl_login_callback_handler_class: str = java_class(
-        "none",
-        "OAuthBearerLoginCallbackHandler",
-        source="KIP-768",
-        about="Accepted because Java clients need it for OAUTHBEARER; without effect.",
+        "none", "OAuthBearerLoginCallbackHandler", source="KIP-768"
     )
-    sasl_login_connect_timeout_ms: int = milliseconds(
-        10000, 1, source="KIP-768; Java: none", about="Timeout for a connection to the token endpoint."
-    )
-    sasl_login_read_timeout_ms: int = milliseconds(
-        10000, 1, source="KIP-768; Java: none", about="How long to wait for the token endpoint's response."
-    )
-    sasl_login_retry_backoff_ms: int = milliseconds(
-        100,
-        source="KIP-768",
-        about="Wait before a failed token request is repeated; doubles with each attempt.",
-    )
-    sasl_login_retry_backoff_max_ms: int = milliseconds(
-        10000, source="KIP-768", about="How long a failed token request is repeated before connections fail."
-    )
-    sasl_login_refresh_window_factor: float = number(
-        0.8, 0.5, 1.0, source="KIP-255", about="Part of a token's life after which it is replaced."
-    )
-    sasl_login_refresh_window_jitter: float = number(
-        0.05, 0.0, 0.25, source="KIP-255", about="Largest random part that is added to the factor."
-    )
-    sasl_login_refresh_min_period_seconds: int = seconds(
-        60,
-        0,
-        900,
-        source="KIP-255",
-        about="A token is used at least this long, unless it lives shorter than this and the buffer.",
-    )
-    sasl_login_refresh_buffer_seconds: int = seconds(
-        300,
-        0,
-        3600,
-        source="KIP-255",
-        about="A token is replaced at least this long before its end, unless it lives shorter than this and "
-        "the minimum period.",
-    )
+    """Accepted because Java clients need it for OAUTHBEARER; without effect."""
+    sasl_login_connect_timeout_ms: int = milliseconds(10000, 1, source="KIP-768; Java: none")
+    """Timeout for a connection to the token endpoint."""
+    sasl_login_read_timeout_ms: int = milliseconds(10000, 1, source="KIP-768; Java: none")
+    """How long to wait for the token endpoint's response."""
+    sasl_login_retry_backoff_ms: int = milliseconds(100, source="KIP-768")
+    """Wait before a failed token request is repeated; doubles with each attempt."""
+    sasl_login_retry_backoff_max_ms: int = milliseconds(10000, source="KIP-768")
+    """How long a failed token request is repeated before connections fail."""
+    sasl_login_refresh_window_factor: float = number(0.8, 0.5, 1.0, source="KIP-255")
+    """Part of a token's life after which it is replaced."""
+    sasl_login_refresh_window_jitter: float = number(0.05, 0.0, 0.25, source="KIP-255")
+    """Largest random part that is added to the factor."""
+    sasl_login_refresh_min_period_seconds: int = seconds(60, 0, 900, source="KIP-255")
+    """A token is used at least this long, unless it lives shorter than this and the buffer."""
+    sasl_login_refresh_buffer_seconds: int = seconds(300, 0, 3600, source="KIP-255")
+    """A token is replaced at least this long before its end, unless it lives shorter than this and the
+    minimum period."""
 
-    sasl_kerberos_service_name: str = text(
-        "kafka",
-        source="Kafka SaslConfigs, librdkafka",
-        about="For GSSAPI: the first part of the brokers' principals, as in kafka/host@REALM.",
-    )
-    sasl_kerberos_domain_name: str = text(
-        source="kafka-python",
-        about="For GSSAPI: the host in the brokers' principals, if the client connects to another.",
-    )
-    sasl_kerberos_principal: str = text(
-        source="librdkafka",
-        about="For GSSAPI: the client's principal. Empty: the one of the ticket cache or keytab.",
-    )
-    sasl_kerberos_keytab: str = path(
-        source="librdkafka",
-        about="For GSSAPI: file with the client's key. Empty: the ticket cache of kinit is used.",
-    )
-    sasl_aws_region: str = text(
-        source="kproducer",
-        about="For AWS_MSK_IAM: the region of the cluster, if the brokers' names do not contain it.",
-    )
-    sasl_client_callback_handler_class: str = text(
-        source="KIP-86", about="For AWS_MSK_IAM: the class that Java clients need. Without effect."
-    )
+    sasl_kerberos_service_name: str = text("kafka", source="Kafka SaslConfigs, librdkafka")
+    """For GSSAPI: the first part of the brokers' principals, as in kafka/host@REALM."""
+    sasl_kerberos_domain_name: str = text(source="kafka-python")
+    """For GSSAPI: the host in the brokers' principals, if the client connects to another."""
+    sasl_kerberos_principal: str = text(source="librdkafka")
+    """For GSSAPI: the client's principal. Empty: the one of the ticket cache or keytab."""
+    sasl_kerberos_keytab: str = path(source="librdkafka")
+    """For GSSAPI: file with the client's key. Empty: the ticket cache of kinit is used."""
+    sasl_aws_region: str = text(source="kproducer")
+    """For AWS_MSK_IAM: the region of the cluster, if the brokers' names do not contain it."""
+    sasl_client_callback_handler_class: str = text(source="KIP-86")
+    """For AWS_MSK_IAM: the class that Java clients need. Without effect."""
 
     @hides_arguments
     def __init__(

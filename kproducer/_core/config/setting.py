@@ -1,4 +1,4 @@
-"""Setting: the documentation and the rules of one setting, and the functions that check its value.
+"""Setting: the rules of one setting, and the functions that check its value.
 
 The settings themselves are the attributes of ``ProducerConfig``, which also checks settings against each
 other; ``integer``, ``milliseconds``, ``boolean``, ``choice`` and ``special`` declare such an attribute.
@@ -41,7 +41,7 @@ _URL = r"((?:[^/?#@]*://)?)(?:[^/?#@]*@)?([^?#@]*)(?:[?#][^@]*)?"
 
 
 class Setting(NamedTuple):
-    """One setting: documentation and rules. Immutable.
+    """One setting: its type and its rules. Immutable.
 
     Attributes:
         kind: the type as the documentation calls it.
@@ -54,7 +54,6 @@ class Setting(NamedTuple):
         dotted: Kafka's dotted name, unless it is the attribute's name with dots.
         aliases: dotted names of the same setting in librdkafka.
         source: the KIP or Kafka class that defines the setting.
-        about: what the setting does, for the documentation.
         is_secret: the value appears in no repr, error or log line.
         show: returns the value as reprs show it.
     """
@@ -70,7 +69,6 @@ class Setting(NamedTuple):
     dotted: str = ""
     aliases: tuple[str, ...] = ()
     source: str = "Kafka ProducerConfig"
-    about: str = ""
     is_secret: bool = False
     show: Callable[[Any], str] = repr
 
@@ -218,14 +216,9 @@ def names(default: tuple[str, ...], **facts: Any) -> Any:
     return special("list of names", _parse_names, default, **facts)
 
 
-def serializer(of_what: str) -> Any:
+def serializer() -> Any:
     """Declare a serializer."""
-    return special(
-        "serializer",
-        lambda setting, name, value: resolve_serializer(name, value),
-        None,
-        about=f"Serializer of {of_what}. None: bytes-like objects, and str as UTF-8.",
-    )
+    return special("serializer", lambda setting, name, value: resolve_serializer(name, value))
 
 
 def _number_text(setting: Setting) -> str:

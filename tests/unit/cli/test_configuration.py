@@ -36,8 +36,8 @@ def test_a_narrow_list_has_name_default_and_the_first_sentence_in_whole_words(wi
     assert max(map(len, lines)) <= width
     assert lines[lines.index("linger_ms  5 ms") + 1] == "    How long a batch waits for more records."
     words = set(text.split())
-    for setting in SETTINGS.values():
-        assert set(re.split(r"(?<=\.) ", setting.about)[0].split()) <= words
+    for each in json.loads(config("list", "--json").stdout):
+        assert set(re.split(r"(?<=\.) ", each["about"])[0].split()) <= words
     assert set(SETTINGS) <= words
 
 

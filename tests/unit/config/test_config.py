@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproducer import ConfigError, IntegerSerializer, KafkaProducer, ProducerConfig
+from kproducer._core.config import producer_config
 from kproducer._core.config.producer_config import SETTINGS
+from kproducer._core.config.setting_meanings import meanings
 
 SERVERS = "localhost:9092"
 PASSWORD = "hunter2"
@@ -93,8 +95,10 @@ def test_a_configuration_does_not_change() -> None:
 
 
 def test_every_setting_is_documented() -> None:
+    documented = meanings(producer_config, "ProducerConfig")
+    assert list(documented) == list(SETTINGS)
     for name, setting in SETTINGS.items():
-        assert setting.about.endswith(".")
+        assert documented[name].endswith(".")
         assert setting.source
         if setting.kind == "integer" and name.endswith("_ms"):
             assert setting.unit == "ms"
