@@ -63,9 +63,6 @@ class InternalRequests(Protocol):
     def end_connection(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
         """Close a connection because of ``error``."""
 
-    def wakeup(self) -> None:
-        """End the current poll. Any thread."""
-
 
 class SaslState(enum.Enum):
     """The state of an exchange."""
@@ -253,7 +250,6 @@ class Authenticator:
         self._random = random
         # by connection id
         self._sessions: dict[str, _Session] = {}
-        mechanism.attach(requests.wakeup)
 
     def begin(self, connection: NodeConnection, versions: NodeApiVersions, now_ms: int) -> None:
         """Begin an authentication: the broker has answered ApiVersions, or the session is about to end."""

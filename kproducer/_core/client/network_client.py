@@ -691,11 +691,6 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         ConfigError: the security settings contradict each other, a file that they name cannot be used, or a
             package that they need is not installed.
     """
-    sasl: SaslMechanism | None = None
-    if config.uses_sasl:
-        from kproducer._core.security.sasl_settings import sasl_mechanism_of
-
-        sasl = sasl_mechanism_of(config)
     tls: TlsSettings | None = None
     if config.uses_tls:
         from kproducer._core.security.tls_settings import TlsSettings
@@ -706,7 +701,6 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         from kproducer._core.config.proxy_url import parse_proxy_url
 
         proxy = Proxy(parse_proxy_url(config.proxy_url))
-    metadata.bootstrap(_bootstrap_addresses(config))
     windows = Windows(clock, config.metrics_num_samples, config.metrics_sample_window_ms)
     metrics = ConnectionMetrics(clock, windows)
     if tls is None:
@@ -722,6 +716,12 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
             metrics=metrics,
         )
     try:
+        sasl: SaslMechanism | None = None
+        if config.uses_sasl:
+            from kproducer._core.security.sasl_settings import sasl_mechanism_of
+
+            sasl = sasl_mechanism_of(config, selector.wakeup)
+        metadata.bootstrap(_bootstrap_addresses(config))
         new_updater = partial(MetadataUpdater, metadata, config)
         return NetworkClient(selector, new_updater, config, clock, sasl=sasl, proxy=proxy, metrics=metrics)
     except BaseException:

@@ -14,7 +14,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Final
 
@@ -53,7 +53,7 @@ _IGNORED_OPTIONS = ("awsMaxRetries", "awsMaxBackOffTimeMs")
 
 
 def aws_msk_iam_mechanism(
-    region: str, bootstrap_servers: Sequence[str], options: Mapping[str, str]
+    region: str, bootstrap_servers: Sequence[str], options: Mapping[str, str], wakeup: Callable[[], object]
 ) -> OAuthBearerMechanism:
     """The mechanism for ``sasl_mechanism="AWS_MSK_IAM"``. Reads AWS's configuration files; no network.
 
@@ -61,6 +61,7 @@ def aws_msk_iam_mechanism(
         region: ``sasl_aws_region``; empty: from the brokers' names, then the environment.
         bootstrap_servers: ``host:port``.
         options: of ``IAMLoginModule`` in ``sasl_jaas_config``.
+        wakeup: see ``SaslMechanism``.
 
     Raises:
         ConfigError: a package, the region or the profile is missing, or options contradict each other.
@@ -74,7 +75,7 @@ def aws_msk_iam_mechanism(
             " pip install 'kproducer[msk]'"
         ) from None
     provider = _SignedTokens(_region(region, bootstrap_servers), options)
-    tokens = TokenSource(provider, unanswered="AWS has not answered the request for credentials")
+    tokens = TokenSource(provider, wakeup, unanswered="AWS has not answered the request for credentials")
     return OAuthBearerMechanism(tokens, identity="AWS_MSK_IAM credentials")
 
 

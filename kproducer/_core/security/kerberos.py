@@ -133,15 +133,21 @@ class GssapiMechanism(SaslMechanism):
 
     Args:
         login: begins conversations; called on other threads, also on several at once.
+        wakeup: called on another thread when ``begin`` has a result.
         monotonic_s: seconds.
     """
 
     name: Final = "GSSAPI"
 
-    def __init__(self, login: KerberosLogin, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        login: KerberosLogin,
+        wakeup: Callable[[], object],
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._login = login
+        self._wakeup = wakeup
         self._monotonic_s = monotonic_s
-        self._wakeup: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
         # The threads that ask for tickets, by host. Guarded by _lock.
         self._begun: dict[str, _Beginning | None] = {}
@@ -181,10 +187,6 @@ class GssapiMechanism(SaslMechanism):
         with self._lock:
             is_beginning = host in self._begun and self._begun[host] is None
         return "the KDC has not answered" if is_beginning else ""
-
-    def attach(self, wakeup: Callable[[], object]) -> None:
-        """Have ``wakeup`` called when ``begin`` has a result."""
-        self._wakeup = wakeup
 
     def _begin(self, host: str) -> None:
         try:

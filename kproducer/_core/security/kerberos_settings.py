@@ -5,7 +5,7 @@ Source: Kafka ``SaslConfigs``, Java class ``Krb5LoginModule``, librdkafka's ``sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
 from kproducer._core.security.sasl_mechanisms import SaslMechanism
@@ -22,11 +22,14 @@ _IGNORED = (
 _KEYTAB_MAGIC = b"\x05"
 
 
-def gssapi_mechanism(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
+def gssapi_mechanism(
+    config: ProducerConfig, options: Mapping[str, str] | None, wakeup: Callable[[], object]
+) -> SaslMechanism:
     """The mechanism for ``sasl_mechanism="GSSAPI"``. Reads the keytab's first byte; no network.
 
     Args:
         options: of ``Krb5LoginModule`` in ``sasl_jaas_config``; ``None``: there is none.
+        wakeup: see ``SaslMechanism``.
 
     Raises:
         ConfigError: settings contradict each other, the keytab cannot be read, or the package is missing.
@@ -59,7 +62,7 @@ def gssapi_mechanism(config: ProducerConfig, options: Mapping[str, str] | None) 
             " is compiled with Kerberos' headers (Debian and Ubuntu: libkrb5-dev, Red Hat: krb5-devel)"
         ) from None
     login = KerberosLogin(service_name, config.sasl_kerberos_domain_name, principal, keytab, ticket_cache)
-    return GssapiMechanism(login)
+    return GssapiMechanism(login, wakeup)
 
 
 def _check_options(options: Mapping[str, str]) -> None:

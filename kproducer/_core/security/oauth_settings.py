@@ -56,11 +56,14 @@ def _settings_given(config: ProducerConfig) -> list[str]:
     return [name for name in names if config.is_set(name)]
 
 
-def oauth_bearer_mechanism(config: ProducerConfig, options: Mapping[str, str]) -> OAuthBearerMechanism:
+def oauth_bearer_mechanism(
+    config: ProducerConfig, options: Mapping[str, str], wakeup: Callable[[], object]
+) -> OAuthBearerMechanism:
     """OAUTHBEARER with its tokens.
 
     Args:
         options: of ``OAuthBearerLoginModule`` in ``sasl_jaas_config``.
+        wakeup: see ``SaslMechanism``.
 
     Raises:
         ConfigError: settings are missing or contradict each other; names them and the fix.
@@ -78,7 +81,7 @@ def oauth_bearer_mechanism(config: ProducerConfig, options: Mapping[str, str]) -
     where = "sasl_oauth_token_provider"
     if isinstance(provider, (TokenEndpoint, TokenFile)):
         where = provider.where
-    tokens = TokenSource(provider, schedule=schedule, unanswered=f"{where} has not answered")
+    tokens = TokenSource(provider, wakeup, schedule=schedule, unanswered=f"{where} has not answered")
     return OAuthBearerMechanism(tokens, extensions)
 
 

@@ -90,14 +90,14 @@ class TokenSource:
     Args:
         provider: returns an ``OAuthToken``, or what ``sasl_oauth_token_provider`` may: (token, expiry),
             (token, expiry, extensions), or an awaitable of that. Called on this object's thread.
-        schedule: when to request tokens.
-        unanswered: what ``waits_for`` returns while the first request has neither failed nor succeeded.
         wakeup: called on that thread when ``current`` would return something else than before.
         wall_s: seconds since 1970.
+        schedule: when to request tokens.
+        unanswered: what ``waits_for`` returns while the first request has neither failed nor succeeded.
     """
 
     _provider: Callable[[], Any]
-    wakeup: Callable[[], object] = lambda: None
+    _wakeup: Callable[[], object]
     _wall_s: Callable[[], float] = time.time
     _schedule: RefreshSchedule = attrs.field(factory=RefreshSchedule)
     _unanswered: str = "sasl_oauth_token_provider has not answered"
@@ -162,7 +162,7 @@ class TokenSource:
                 _log.error("No new OAuth token, next attempt in %.0f s: %s", wait_s, result)
                 with self._changed:
                     self._failure = result
-            self.wakeup()
+            self._wakeup()
             if self._wait_until(now_s + wait_s):
                 return
 

@@ -8,7 +8,7 @@ Source: RFC 4616 (PLAIN), RFC 7628 (OAUTHBEARER), KIP-255 and KIP-342 (OAUTHBEAR
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 import attrs
@@ -35,7 +35,11 @@ class SaslConversation(Protocol):
 
 
 class SaslMechanism(Protocol):
-    """A mechanism with the credentials of one user."""
+    """A mechanism with the credentials of one user.
+
+    One whose ``begin`` may return ``None`` gets a function when it is made, and calls it, on any thread, when
+    ``begin`` has something else to return.
+    """
 
     @property
     def name(self) -> str:
@@ -57,10 +61,6 @@ class SaslMechanism(Protocol):
     def waits_for(self, host: str) -> str:
         """What ``begin`` waits for, in words; empty: for nothing. Any thread. Here: it never waits."""
         return ""
-
-    def attach(self, wakeup: Callable[[], object]) -> None:
-        """Have ``wakeup`` called, on any thread, when credentials become available. Here: they always are."""
-        return None
 
     def close(self) -> None:
         """Release what keeps the credentials fresh. Here: nothing does."""
@@ -133,10 +133,6 @@ class OAuthBearerMechanism:
     def waits_for(self, host: str = "") -> str:
         """As ``TokenSource.waits_for``."""
         return self._tokens.waits_for()
-
-    def attach(self, wakeup: Callable[[], object]) -> None:
-        """Have ``wakeup`` called when there is a new token, or none to be had."""
-        self._tokens.wakeup = wakeup
 
     def close(self) -> None:
         """End the refreshing of tokens."""

@@ -25,8 +25,11 @@ _LOGIN_MODULES = {
 _MSK_IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 
 
-def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
+def sasl_mechanism_of(config: ProducerConfig, wakeup: Callable[[], object] = lambda: None) -> SaslMechanism:
     """The mechanism with its credentials, for settings with ``uses_sasl``.
+
+    Args:
+        wakeup: see ``SaslMechanism``; not needed to check settings.
 
     Raises:
         ConfigError: settings are missing or contradict each other; names them and the fix.
@@ -42,7 +45,7 @@ def sasl_mechanism_of(config: ProducerConfig) -> SaslMechanism:
     for name in SETTINGS:
         if name.startswith(_CREDENTIALS) and not name.startswith(own_settings) and config.is_set(name):
             raise ConfigError(f"{name} cannot be used with sasl_mechanism={mechanism}; remove one of them")
-    return build(config, options)
+    return build(config, options, wakeup)
 
 
 def _jaas_options(config: ProducerConfig) -> Mapping[str, str]:
@@ -59,7 +62,9 @@ def _jaas_options(config: ProducerConfig) -> Mapping[str, str]:
     return module.options
 
 
-def _with_password(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
+def _with_password(
+    config: ProducerConfig, options: Mapping[str, str] | None, wakeup: Callable[[], object]
+) -> SaslMechanism:
     given = {name: getattr(config, name) for name in ("sasl_plain_username", "sasl_plain_password")}
     instead = " (or sasl_jaas_config)"
     if options is not None:
@@ -84,19 +89,25 @@ def _with_password(config: ProducerConfig, options: Mapping[str, str] | None) ->
 
 
 # Each of these imports the module of its mechanism, which most producers do not need.
-def _oauth_bearer(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
+def _oauth_bearer(
+    config: ProducerConfig, options: Mapping[str, str] | None, wakeup: Callable[[], object]
+) -> SaslMechanism:
     from kproducer._core.security.oauth_settings import oauth_bearer_mechanism
 
-    return oauth_bearer_mechanism(config, options or {})
+    return oauth_bearer_mechanism(config, options or {}, wakeup)
 
 
-def _gssapi(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
+def _gssapi(
+    config: ProducerConfig, options: Mapping[str, str] | None, wakeup: Callable[[], object]
+) -> SaslMechanism:
     from kproducer._core.security.kerberos_settings import gssapi_mechanism
 
-    return gssapi_mechanism(config, options)
+    return gssapi_mechanism(config, options, wakeup)
 
 
-def _aws_msk_iam(config: ProducerConfig, options: Mapping[str, str] | None) -> SaslMechanism:
+def _aws_msk_iam(
+    config: ProducerConfig, options: Mapping[str, str] | None, wakeup: Callable[[], object]
+) -> SaslMechanism:
     if not config.uses_tls:
         raise ConfigError(
             "security_protocol: expected SASL_SSL with sasl_mechanism=AWS_MSK_IAM, got"
@@ -109,10 +120,10 @@ def _aws_msk_iam(config: ProducerConfig, options: Mapping[str, str] | None) -> S
         )
     from kproducer._core.security.aws_msk_iam import aws_msk_iam_mechanism
 
-    return aws_msk_iam_mechanism(config.sasl_aws_region, config.bootstrap_servers, options or {})
+    return aws_msk_iam_mechanism(config.sasl_aws_region, config.bootstrap_servers, options or {}, wakeup)
 
 
-_Builder = Callable[[ProducerConfig, Mapping[str, str] | None], SaslMechanism]
+_Builder = Callable[[ProducerConfig, Mapping[str, str] | None, Callable[[], object]], SaslMechanism]
 #: Each mechanism's own settings (prefixes of names), which other mechanisms refuse, and its constructor.
 _MECHANISMS: dict[str, tuple[tuple[str, ...], _Builder]] = {
     **dict.fromkeys(("PLAIN", *SCRAM_MECHANISMS), (("sasl_jaas_", "sasl_plain_"), _with_password)),

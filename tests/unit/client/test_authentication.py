@@ -37,7 +37,6 @@ class Mechanism:
     def __init__(self) -> None:
         self.is_available = True
         self.error: AuthenticationError | None = None
-        self.wakeup: Callable[[], object] | None = None
         self.closed = 0
 
     def begin(self, host: str) -> Conversation | None:
@@ -47,9 +46,6 @@ class Mechanism:
 
     def waits_for(self, host: str) -> str:
         return "" if self.is_available else f"the credentials for {host} are late"
-
-    def attach(self, wakeup: Callable[[], object]) -> None:
-        self.wakeup = wakeup
 
     def close(self) -> None:
         self.closed += 1
@@ -310,7 +306,6 @@ def test_credentials_that_come_later() -> None:
     harness.ask()
     assert harness.selector.last_request(ID).api_key == 18
     harness.mechanism.is_available = True
-    assert harness.mechanism.wakeup is not None
     harness.poll()
     harness.authenticate()
     assert harness.is_ready

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 import traceback
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -16,12 +16,19 @@ from kproducer_messages.metadata_response import MetadataResponseBroker
 from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.client_request import ClientResponse
 from kproducer._core.client.connections import LONGEST_THROTTLE_MS
+from kproducer._core.client.metadata import Metadata
+from kproducer._core.client.network_client import new_network_client
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.runtime.clock import NEVER_MS
+from kproducer._core.security import sasl_settings
+from kproducer._core.security.sasl_mechanisms import PlainMechanism, SaslMechanism
 from kproducer.errors import IllegalStateError, LocalProtocolError, RequestTimeoutError
+from tests.support.manual_clock import ManualClock
 from tests.support.units.client_harness import (
     NODES,
     Builder,
     Harness,
+    NoteTakingUpdater,
     metadata_builder,
 )
 
@@ -421,10 +428,28 @@ def test_whatever_happens_each_request_ends_exactly_once_and_in_order(
     assert harness.client.in_flight_request_count() == 0
 
 
-def test_no_local_variable_has_the_private_key_if_the_constructor_fails() -> None:
-    failing: Any = object()  # a mechanism that cannot be attached
+def test_credentials_that_arrive_end_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    wakeups = []
+
+    def new_mechanism(config: ProducerConfig, wakeup: Callable[[], object]) -> SaslMechanism:
+        wakeups.append(wakeup)
+        return PlainMechanism("alice", "secret")
+
+    monkeypatch.setattr(sasl_settings, "sasl_mechanism_of", new_mechanism)
+    config = ProducerConfig(bootstrap_servers="b1:9092", security_protocol="SASL_PLAINTEXT")
+    metadata = Metadata(config)
+    client = new_network_client(config, metadata, ManualClock())
+    client.close()
+    metadata.close()
+    assert wakeups == [client.wakeup]
+
+
+def test_no_local_variable_has_the_private_key_if_the_constructor_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(NoteTakingUpdater, "attach")
     with pytest.raises(AttributeError) as caught:
-        Harness(sasl=failing, security_protocol="SASL_SSL", ssl_keystore_key="PRIVATE")
+        Harness(security_protocol="SSL", ssl_keystore_key="PRIVATE")
     for frame, _ in traceback.walk_tb(caught.tb):
         if frame.f_globals["__name__"].startswith("kproducer."):
             assert "PRIVATE" not in repr(frame.f_locals)

@@ -271,4 +271,4 @@ def test_no_repr_shows_a_secret(environment):
     jaas = f'{ROLE_JAAS} awsRoleAccessKeyId="{KEY}" awsRoleSecretAccessKey="{SECRET}";'
     mechanism = mechanism_of(sasl_jaas_config=jaas)
     assert SECRET not in repr(mechanism) + repr(mechanism._tokens._provider)
-    assert aws_msk_iam_mechanism("eu-west-1", (), {}).identity == "AWS_MSK_IAM credentials"
+    assert aws_msk_iam_mechanism("eu-west-1", (), {}, lambda: None).identity == "AWS_MSK_IAM credentials"

@@ -232,8 +232,8 @@ def test_begin_never_waits_for_the_kdc(kdc, monkeypatch, tmp_path, broker_keytab
     port = real.partition("kdc = 127.0.0.1:")[2].split()[0]
     slow.write_text(real.replace(port, str(silent.getsockname()[1])))
     monkeypatch.setenv("KRB5_CONFIG", str(slow))
-    user, changed = GssapiMechanism(login(kdc.keytab("alice"))), threading.Event()
-    user.attach(changed.set)
+    changed = threading.Event()
+    user = GssapiMechanism(login(kdc.keytab("alice")), changed.set)
     assert user.begin(HOST) is None
     connection, _ = silent.accept()  # the library is waiting for an answer now
     assert user.begin(HOST) is None
@@ -273,8 +273,8 @@ def test_each_conversation_is_used_once_and_only_while_it_is_fresh():
     from kproducer._core.security.kerberos import GssapiMechanism
 
     now_s = [0.0]
-    user, changed = GssapiMechanism(FakeLogin(), lambda: now_s[0]), threading.Event()
-    user.attach(changed.set)
+    changed = threading.Event()
+    user = GssapiMechanism(FakeLogin(), changed.set, lambda: now_s[0])
 
     def begun(host):
         assert user.begin(host) is None
@@ -306,8 +306,8 @@ def test_without_a_thread_the_next_use_tries_again(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
 
-    mechanism, changed = GssapiMechanism(Login()), threading.Event()
-    mechanism.attach(changed.set)
+    changed = threading.Event()
+    mechanism = GssapiMechanism(Login(), changed.set)
     with monkeypatch.context() as limited:
         limited.setattr(threading.Thread, "start", refuse)
         with pytest.raises(NetworkError, match="can't start new thread"):

@@ -20,7 +20,7 @@ def logins(monkeypatch):
     created: list[tuple[str, ...]] = []
     module = types.ModuleType("kproducer._core.security.kerberos")
     module.KerberosLogin = lambda *arguments: created.append(arguments)
-    module.GssapiMechanism = lambda login: login
+    module.GssapiMechanism = lambda login, wakeup: login
     monkeypatch.setitem(sys.modules, "kproducer._core.security.kerberos", module)
     return created
 

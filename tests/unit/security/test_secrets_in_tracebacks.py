@@ -195,10 +195,9 @@ def test_passwords_that_the_broker_refuses():
 def failure_of_provider(**settings: Any) -> KafkaError:
     """The error of an authentication for which there is no token."""
     config = ProducerConfig(**settings, sasl_login_retry_backoff_ms=1, sasl_login_retry_backoff_max_ms=1)
-    mechanism = sasl_mechanism_of(config)
-    exchange = AuthenticationExchange(mechanism, "b1:9092")
     is_known = threading.Event()
-    mechanism.attach(is_known.set)
+    mechanism = sasl_mechanism_of(config, is_known.set)
+    exchange = AuthenticationExchange(mechanism, "b1:9092")
     try:
         while exchange.begin("b1") is None:
             assert is_known.wait(PATIENCE_S)
