@@ -11,14 +11,13 @@ Source: RFC 6749 sections 4.4 and 5, RFC 7523; Kafka classes ``HttpJwtRetriever`
 from __future__ import annotations
 
 import base64
-import contextlib
 import functools
 import http.client
+import io
 import json
 import math
 import socket
 import ssl
-import threading
 import time
 import urllib.error
 import urllib.parse
@@ -132,7 +131,7 @@ class TokenEndpoint:
         new_request: what to send.
         tls_context: returns the context for a connection; ``None``: the endpoint is not encrypted.
         connect_timeout_ms: for each address, and again for the tunnel of a proxy and the TLS handshake.
-        read_timeout_ms: for the request with its whole answer.
+        read_timeout_ms: for sending the request, and again for the whole answer.
     """
 
     _url: str
@@ -184,27 +183,23 @@ class TokenEndpoint:
         # This opener neither follows redirections nor raises errors for statuses.
         opener = urllib.request.OpenerDirector()
         opener.add_handler(urllib.request.ProxyHandler())
-        with _Watch() as watch:
-            opener.add_handler(_Handler(context, watch, self._read_timeout_ms / 1000))
-            try:
-                with opener.open(message, timeout=self._connect_timeout_ms / 1000) as response:
-                    answer = response.status, response.headers.get_content_type(), _read(response)
-                if not watch.is_late:
-                    return answer
-                cause: object = TimeoutError()  # the answer may be cut off, in the middle of its headers
-            except (OSError, http.client.HTTPException, UnicodeError) as error:
-                cause = error.reason if isinstance(error, urllib.error.URLError) else error
-            except RuntimeError as error:  # no thread can be started
-                cause = error
-            if watch.is_late:
-                cause = TimeoutError()
+        opener.add_handler(_Handler(context, self._read_timeout_ms / 1000))
+        try:
+            with opener.open(message, timeout=self._connect_timeout_ms / 1000) as response:
+                return response.status, response.headers.get_content_type(), _read(response)
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            # Its traceback has the connection and the secret, and ends here.
+            failure = self._unreachable(error.reason if isinstance(error, urllib.error.URLError) else error)
+        raise failure
+
+    def _unreachable(self, cause: object) -> AuthenticationError | RetriableTokenError:
         text = f"{self.where} cannot be reached: {_in_words(cause)}"
         if isinstance(cause, ssl.SSLCertVerificationError):
-            raise AuthenticationError(
+            return AuthenticationError(
                 f"{text}; to trust another authority, set https_ca_location or"
                 " ssl.truststore.location in sasl_jaas_config"
             )
-        raise RetriableTokenError(text)
+        return RetriableTokenError(text)
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
@@ -216,102 +211,73 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     return body
 
 
-class _Watch:
-    """Ends a connection at a deadline. Use as a context manager.
+class _BoundedReader(io.RawIOBase):
+    """What a socket receives until its timeout, which is for a single read, has passed for all reads."""
 
-    The timeout of a socket is for one system call, and ``http.client`` makes any number of them for the head
-    of an answer. The watch shuts the connection down, which ends each of these calls at once.
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._received = sock.makefile("rb", buffering=0)
+        timeout_s = sock.gettimeout()
+        assert timeout_s is not None
+        self._ends_at_s = time.monotonic() + timeout_s
 
-    Attributes:
-        is_late: the deadline has passed.
-    """
+    def readable(self) -> bool:
+        return True
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        # Guarded by _lock.
-        self._timer: threading.Timer | None = None
-        #: A second descriptor of the connection, because TLS takes over the first one.
-        self._socket: socket.socket | None = None
-        self.is_late = False
+    def readinto(self, buffer: Any) -> int | None:
+        left_s = self._ends_at_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left_s)
+        return self._received.readinto(buffer)
 
-    def __enter__(self) -> _Watch:
-        return self
+    def close(self) -> None:
+        self._received.close()
+        super().close()
 
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._release()
 
-    def connect(self, address: tuple[str, int], timeout_s: float, source: Any = None) -> socket.socket:
-        """``socket.create_connection``; the deadline is ``timeout_s`` after the connection came up."""
-        connected = socket.create_connection(address, timeout_s, source)
-        try:
-            with self._lock:
-                self._release()
-                self._socket = connected.dup()
-            self.restart(timeout_s)
-        except BaseException:
-            connected.close()
-            raise
-        return connected
+class _BoundedResponse(http.client.HTTPResponse):
+    """An answer of an endpoint or a proxy, which may arrive in any number of pieces."""
 
-    def restart(self, seconds: float) -> None:
-        """The deadline is in ``seconds`` from now. Raises RuntimeError if no thread can be started."""
-        timer = threading.Timer(seconds, self._end)
-        timer.name = "kproducer-oauth-deadline"
-        timer.daemon = True
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = timer
-            timer.start()
+    def __init__(self, sock: socket.socket, *arguments: Any, **others: Any) -> None:
+        super().__init__(sock, *arguments, **others)
+        self.fp.close()
+        self.fp = io.BufferedReader(_BoundedReader(sock))
 
-    def _end(self) -> None:
-        with self._lock:
-            if self._timer is threading.current_thread() and self._socket is not None:
-                self.is_late = True
-                with contextlib.suppress(OSError):
-                    self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _release(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+class _Connection(http.client.HTTPConnection):
+    """A connection with one timeout until it is up, with the tunnel and TLS, and another one from then on."""
+
+    response_class = _BoundedResponse
+
+    def __init__(self, *arguments: Any, read_timeout_s: float, **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        self._read_timeout_s = read_timeout_s
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock.settimeout(self._read_timeout_s)
+
+
+class _TlsConnection(_Connection, http.client.HTTPSConnection):
+    """The same with TLS."""
 
 
 class _Handler(urllib.request.AbstractHTTPHandler):
-    """Opens http and https, with one deadline for connecting and one for the rest."""
+    """Opens http and https."""
 
-    def __init__(self, context: ssl.SSLContext | None, watch: _Watch, read_timeout_s: float) -> None:
+    def __init__(self, context: ssl.SSLContext | None, read_timeout_s: float) -> None:
         super().__init__()
-        self._tls = context
-        self._watch = watch
-        self._read_timeout_s = read_timeout_s
+        self._http: Any = functools.partial(_Connection, read_timeout_s=read_timeout_s)
+        self._https: Any = functools.partial(_TlsConnection, read_timeout_s=read_timeout_s, context=context)
 
     def http_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(functools.partial(self._connection, http.client.HTTPConnection), request)
+        return self.do_open(self._http, request)
 
     def https_open(self, request: urllib.request.Request) -> Any:
-        tls = functools.partial(http.client.HTTPSConnection, context=self._tls)
-        return self.do_open(functools.partial(self._connection, tls), request)
+        return self.do_open(self._https, request)
 
     http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
-
-    def _connection(self, kind: Callable[..., Any], host: str, **others: Any) -> Any:
-        connection = kind(host, **others)
-        # Every version of ``http.client`` calls this to connect, before the tunnel and TLS.
-        connection._create_connection = self._watch.connect
-        connect = connection.connect
-
-        def connect_and_restart() -> None:
-            connect()
-            connection.sock.settimeout(self._read_timeout_s)
-            self._watch.restart(self._read_timeout_s)
-
-        connection.connect = connect_and_restart
-        return connection
 
 
 @attrs.frozen
