@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from kproducer.errors import ConfigError, SerializationError
+from kproducer._core.runtime.extra_packages import need_package
+from kproducer.errors import SerializationError
 from kproducer.schema_registry import answers
 from kproducer.schema_registry.avro_encoder import compile_encoder
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.references import referenced_schemas
-from kproducer.schema_registry.registry_serializer import (
-    Registration,
-    RegistrySerializer,
-    ToDict,
-    checked_conf,
-)
+from kproducer.schema_registry.registry_serializer import RegistrySerializer, ToDict, checked_conf
 from kproducer.schema_registry.schemas import Schema
+from kproducer.schema_registry.text_format import TextFormat
 from kproducer.schema_registry.value_depth import with_depth_check
 
 SETTINGS = {"validate.strict": False, "validate.strict.allow.default": False}
@@ -58,40 +55,26 @@ class AvroSerializer(RegistrySerializer):
         to_dict: ToDict | None = None,
         conf: Mapping[str, Any] | None = None,
     ) -> None:
-        try:
-            import fastavro  # noqa: F401
-        except ImportError as error:
-            raise ConfigError(
-                "AvroSerializer needs the package fastavro: pip install 'kproducer[avro]'"
-            ) from error
-        self._arguments = (schema_registry_client, schema_str, to_dict, conf)
+        need_package("AvroSerializer", "fastavro", "fastavro", "avro")
         checked = checked_conf("AvroSerializer", conf, SETTINGS)
         super().__init__(
+            (schema_registry_client, schema_str, to_dict, conf),
             AvroFormat("AvroSerializer: schema_str", schema_str, schema_registry_client, checked),
             schema_registry_client,
             checked,
             to_dict,
         )
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self._arguments
 
-
-class AvroFormat:
-    """See ``SchemaFormat``.
+class AvroFormat(TextFormat):
+    """Avro. The name of a primitive type is accepted as a schema without its quotes.
 
     Args:
-        owner: the argument that the schema is, for the errors' texts.
-        given: the application's schema; ``None``: the registry has it.
-        client: for references; ``None``: a schema that has some is refused.
+        owner, given, client: see ``TextFormat``.
         conf: settings of ``AvroSerializer``.
-
-    Attributes:
-        schema: the application's.
     """
 
     schema_type = "AVRO"
-    fmt: str | None = None
 
     def __init__(
         self,
@@ -100,26 +83,9 @@ class AvroFormat:
         client: SchemaRegistryClient | None,
         conf: Mapping[str, Any],
     ) -> None:
-        if given is not None and not isinstance(given, (str, Schema)):
-            raise ConfigError(f"{owner}: expected JSON or a Schema, got {type(given).__name__}")
-        self.schema = Schema(_with_quotes(given)) if isinstance(given, str) else given
-        self._client = client
         self._strict: bool = conf["validate.strict"]
         self._strict_allow_default: bool = conf["validate.strict.allow.default"]
-        self.record_name: str | None = None
-        if self.schema is not None:
-            try:
-                self.record_name = _name_of(answers.parsed(self.schema.schema_str))
-            except ValueError as error:
-                raise ConfigError(f"{owner} is not JSON: {error}") from error
-            if not self.schema.references:
-                self.parsed(self.schema)  # a mistake in it shows now
-
-    def own_schema(self, registration: Registration) -> Schema | None:
-        return self.schema
-
-    def message_indexes(self, schema: Schema) -> Sequence[int]:
-        return ()
+        super().__init__(owner, _with_quotes(given) if isinstance(given, str) else given, client)
 
     def encoder(self, schema: Schema, prefix: bytes) -> Callable[[Any], bytes]:
         from fastavro import schemaless_writer
@@ -181,6 +147,19 @@ class AvroFormat:
             parsed = named_schemas.get(parsed, parsed)
         return parsed, named_schemas
 
+    def _name_of(self, contents: Any) -> str | None:
+        """The full name of a record, or the name of a primitive type; ``None`` for unions."""
+        if isinstance(contents, str):
+            return contents
+        if not isinstance(contents, dict):
+            return None
+        name = contents.get("name")
+        if not name:
+            kind = contents.get("type")
+            return kind if isinstance(kind, str) else None
+        namespace = contents.get("namespace")
+        return f"{namespace}.{name}" if namespace and "." not in name else str(name)
+
 
 def _record_advice(parsed: Any, value: object) -> str:
     """What to do if the value of a record is something else: fastavro only says what it missed in it."""
@@ -211,17 +190,3 @@ def _with_quotes(schema: str) -> str:
     """The name of a primitive type as JSON: ``string`` as ``"string"``."""
     text = schema.strip()
     return json.dumps(text) if text.isidentifier() else schema
-
-
-def _name_of(schema: Any) -> str | None:
-    """The full name of a record, or the name of a primitive type; ``None`` for unions."""
-    if isinstance(schema, str):
-        return schema
-    if not isinstance(schema, dict):
-        return None
-    name = schema.get("name")
-    if not name:
-        kind = schema.get("type")
-        return kind if isinstance(kind, str) else None
-    namespace = schema.get("namespace")
-    return f"{namespace}.{name}" if namespace and "." not in name else str(name)

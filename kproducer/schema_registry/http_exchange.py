@@ -17,6 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import attrs
 
+from kproducer._core.runtime.extra_packages import need_package
 from kproducer.errors import ConfigError, SchemaRegistryError
 from kproducer.schema_registry import deadlines
 from kproducer.schema_registry.client_settings import ClientSettings, checked_proxy
@@ -68,12 +69,7 @@ class HttpConnections:
         self._settings = settings
         self._proxies = {url: settings.proxy or _proxy_of_environment(url) for url in settings.urls}
         if any(proxy is not None and urlsplit(proxy).scheme in _SOCKS for proxy in self._proxies.values()):
-            try:
-                import socksio  # noqa: F401
-            except ImportError:
-                raise ConfigError(
-                    "proxy: a SOCKS proxy needs the package socksio: pip install 'kproducer[proxy]'"
-                ) from None
+            need_package("proxy: a SOCKS proxy", "socksio", "socksio", "proxy")
         # Pools by base URL: replaced, never changed. Guarded by _lock, which is never held during a request,
         # and which a signal handler may take again on the same thread.
         self._lock = threading.RLock()

@@ -6,20 +6,17 @@ Source: JSON Schema; Confluent Schema Registry, "Wire format".
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from kproducer.errors import ConfigError, SerializationError
+from kproducer._core.runtime.extra_packages import need_package
+from kproducer.errors import SerializationError
 from kproducer.schema_registry import answers
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.references import referenced_schemas
-from kproducer.schema_registry.registry_serializer import (
-    Registration,
-    RegistrySerializer,
-    ToDict,
-    checked_conf,
-)
+from kproducer.schema_registry.registry_serializer import RegistrySerializer, ToDict, checked_conf
 from kproducer.schema_registry.schemas import Schema
+from kproducer.schema_registry.text_format import TextFormat
 
 SETTINGS = {"validate": True}
 
@@ -47,39 +44,25 @@ class JSONSerializer(RegistrySerializer):
         conf: Mapping[str, Any] | None = None,
         json_encode: Callable[[Any], str | bytes] | None = None,
     ) -> None:
-        try:
-            import jsonschema_rs  # noqa: F401
-        except ImportError as error:
-            raise ConfigError(
-                "JSONSerializer needs the package jsonschema-rs: pip install 'kproducer[json]'"
-            ) from error
-        self._arguments = (schema_str, schema_registry_client, to_dict, conf, json_encode)
+        need_package("JSONSerializer", "jsonschema-rs", "jsonschema_rs", "json")
         checked = checked_conf("JSONSerializer", conf, SETTINGS)
         schema_format = JsonFormat(
             "JSONSerializer: schema_str", schema_str, schema_registry_client, checked["validate"], json_encode
         )
-        super().__init__(schema_format, schema_registry_client, checked, to_dict)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self._arguments
+        arguments = (schema_str, schema_registry_client, to_dict, conf, json_encode)
+        super().__init__(arguments, schema_format, schema_registry_client, checked, to_dict)
 
 
-class JsonFormat:
-    """See ``SchemaFormat``.
+class JsonFormat(TextFormat):
+    """JSON that a JSON Schema describes.
 
     Args:
-        owner: the argument that the schema is, for the errors' texts.
-        given: the application's schema; ``None``: the registry has it.
-        client: for references; ``None``: a schema that has some is refused.
+        owner, given, client: see ``TextFormat``.
         validates: values are checked against the schema.
         json_encode: see ``JSONSerializer``.
-
-    Attributes:
-        schema: the application's.
     """
 
     schema_type = "JSON"
-    fmt: str | None = None
 
     def __init__(
         self,
@@ -89,27 +72,9 @@ class JsonFormat:
         validates: bool,
         json_encode: Callable[[Any], str | bytes] | None = None,
     ) -> None:
-        if given is not None and not isinstance(given, (str, Schema)):
-            raise ConfigError(f"{owner}: expected JSON or a Schema, got {type(given).__name__}")
-        self.schema = Schema(given, "JSON") if isinstance(given, str) else given
-        self._client = client
         self._validates = validates
         self._json_encode = json_encode
-        self.record_name: str | None = None
-        if self.schema is not None:
-            try:
-                contents = answers.parsed(self.schema.schema_str)
-            except ValueError as error:
-                raise ConfigError(f"{owner} is not JSON: {error}") from error
-            self.record_name = contents.get("title") if isinstance(contents, dict) else None
-            if not self.schema.references:
-                self._validator(self.schema)  # a mistake in it shows now
-
-    def own_schema(self, registration: Registration) -> Schema | None:
-        return self.schema
-
-    def message_indexes(self, schema: Schema) -> Sequence[int]:
-        return ()
+        super().__init__(owner, given, client)
 
     def encoder(self, schema: Schema, prefix: bytes) -> Callable[[Any], bytes]:
         encode_json = self._json_encode
@@ -148,6 +113,12 @@ class JsonFormat:
             raise
         except ValueError as error:
             raise SerializationError(f"the JSON Schema is not valid: {error}") from error
+
+    def _name_of(self, contents: Any) -> str | None:
+        return contents.get("title") if isinstance(contents, dict) else None
+
+    def _check(self, schema: Schema) -> None:
+        self._validator(schema)
 
     def _validator(self, schema: Schema) -> Any:
         import jsonschema_rs

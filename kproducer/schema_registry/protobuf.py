@@ -11,6 +11,7 @@ import binascii
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kproducer._core.runtime.extra_packages import need_package
 from kproducer.errors import ConfigError, SerializationError
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.registry_serializer import Registration, RegistrySerializer, checked_conf
@@ -49,12 +50,7 @@ class ProtobufSerializer(RegistrySerializer):
         schema_registry_client: SchemaRegistryClient,
         conf: Mapping[str, Any] | None = None,
     ) -> None:
-        try:
-            import google.protobuf  # noqa: F401
-        except ImportError as error:
-            raise ConfigError(
-                "ProtobufSerializer needs the package protobuf: pip install 'kproducer[protobuf]'"
-            ) from error
+        need_package("ProtobufSerializer", "protobuf", "google.protobuf", "protobuf")
         if not isinstance(msg_type, type) or not hasattr(msg_type, "DESCRIPTOR"):
             found = (
                 msg_type.__name__ if isinstance(msg_type, type) else f"an object of {type(msg_type).__name__}"
@@ -62,13 +58,10 @@ class ProtobufSerializer(RegistrySerializer):
             raise ConfigError(
                 f"ProtobufSerializer: msg_type: expected a class that protoc generates, got {found}"
             )
-        self._arguments = (msg_type, schema_registry_client, conf)
         checked = checked_conf("ProtobufSerializer", conf, SETTINGS)
         schema_format = ProtobufFormat("ProtobufSerializer", msg_type, checked)
-        super().__init__(schema_format, schema_registry_client, checked)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self._arguments
+        arguments = (msg_type, schema_registry_client, conf)
+        super().__init__(arguments, schema_format, schema_registry_client, checked)
 
 
 class ProtobufFormat:

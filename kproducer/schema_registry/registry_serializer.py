@@ -52,7 +52,8 @@ class SchemaFormat(Protocol):
         """The schema that the application gave; its references are registered or looked up."""
 
     def message_indexes(self, schema: Schema) -> Sequence[int]:
-        """What follows the id: for Protobuf the position of the message in its file, else nothing."""
+        """What follows the id: for Protobuf the position of the message in its file. Here: nothing."""
+        return ()
 
     def encoder(self, schema: Schema, prefix: bytes) -> Callable[[Any], bytes]:
         """From a value to ``prefix`` and its data.
@@ -158,15 +159,21 @@ class RegistrySerializer:
     """Base class of the serializers that use a schema registry. Thread-safe.
 
     One object may be shared by producers, and used for keys and values.
+
+    Args:
+        arguments: what the subclass was called with, for pickles.
+        conf: settings of the subclass, checked.
     """
 
     def __init__(
         self,
+        arguments: tuple[object, ...],
         schema_format: SchemaFormat,
         client: SchemaRegistryClient,
         conf: Mapping[str, Any],
         to_dict: ToDict | None = None,
     ) -> None:
+        self._arguments = arguments
         name = type(self).__name__
         if to_dict is not None and not callable(to_dict):
             raise ConfigError(f"{name}: to_dict: expected a function of (value, ctx), got {to_dict!r}")
@@ -176,6 +183,9 @@ class RegistrySerializer:
         }
         self._is_framed_by_guid = look_ups[MessageField.VALUE].is_framed_by_guid
         self._fields = {field: FieldSerializer(look_up, to_dict) for field, look_up in look_ups.items()}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self._arguments
 
     def for_field(self, field: str) -> FieldSerializer:
         """The serializer of keys or of values. A producer calls it for each setting.

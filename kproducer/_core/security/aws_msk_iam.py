@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Final
 
+from kproducer._core.runtime.extra_packages import need_package
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer._core.security.oauth_tokens import TokenSource
 from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism, shown_text
@@ -67,13 +68,9 @@ def aws_msk_iam_mechanism(
         ConfigError: a package, the region or the profile is missing, or options contradict each other.
     """
     _check_options(options)
-    try:
-        import aws_msk_iam_sasl_signer  # noqa: F401
-    except ImportError:
-        raise ConfigError(
-            "sasl_mechanism=AWS_MSK_IAM needs the package aws-msk-iam-sasl-signer-python:"
-            " pip install 'kproducer[msk]'"
-        ) from None
+    need_package(
+        "sasl_mechanism=AWS_MSK_IAM", "aws-msk-iam-sasl-signer-python", "aws_msk_iam_sasl_signer", "msk"
+    )
     provider = _SignedTokens(_region(region, bootstrap_servers), options)
     tokens = TokenSource(provider, wakeup, unanswered="AWS has not answered the request for credentials")
     return OAuthBearerMechanism(tokens, identity="AWS_MSK_IAM credentials")

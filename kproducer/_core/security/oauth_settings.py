@@ -15,6 +15,7 @@ from typing import Any
 
 from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
 from kproducer._core.runtime.clock import SystemClock
+from kproducer._core.runtime.extra_packages import need_package
 from kproducer._core.security import key_stores
 from kproducer._core.security.assertions import KEY_FILE, KEY_TEXT, AssertionFile, SignedAssertion
 from kproducer._core.security.oauth_tokens import RefreshSchedule, TokenSource
@@ -196,13 +197,9 @@ def _assertion(config: ProducerConfig) -> Assertion | None:
         raise ConfigError(f"{KEY_FILE} is missing: {given[0]} needs a private key that signs the assertion")
     if len(keys) == 2:
         raise ConfigError(f"{KEY_TEXT}: contradicts {KEY_FILE}; set only one of them")
+    need_package(f"{keys[0]}: signing", "joserfc", "joserfc", "oauth")
     signed = SignedAssertion(config)
-    try:
-        signed()  # signs once, so that an unusable key or template is an error now
-    except ImportError:
-        raise ConfigError(
-            f"{keys[0]}: signing needs the package joserfc; install it with: pip install 'kproducer[oauth]'"
-        ) from None
+    signed()  # signs once, so that an unusable key or template is an error now
     return signed
 
 
