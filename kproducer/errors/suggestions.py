@@ -189,11 +189,11 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
         is_for_java = plain.startswith(("sasl_kerberos_", "sasl_login_class", "sasl_client_"))
         cutoff = 0.85 if is_for_java else 0.6
         candidates = difflib.get_close_matches(plain, [*spelling, *_OTHER_NAMES], n=1, cutoff=cutoff)
-        if is_for_java and not candidates:
+        if not candidates and is_for_java:
             return "not supported; docs/security.md has the settings for SASL"
-        nearest = _OTHER_NAMES.get(candidates[0], candidates[0]) if candidates else None
-    if nearest is None:
-        return "no setting has a similar name"
+        if not candidates:
+            return "no setting has a similar name"
+        nearest = _OTHER_NAMES.get(candidates[0], candidates[0])
     return f"did you mean {spelling[nearest]}?"
 
 

@@ -294,16 +294,8 @@ def _refusal(where: str, url: str, answer: HttpAnswer, secrets: list[str]) -> Sc
 
 
 def _combined(failures: list[SchemaRegistryError], attempts: int) -> SchemaRegistryError:
-    last = failures[-1]
-    text = "; ".join(str(each) for each in failures)
-    return SchemaRegistryError(
-        f"{text} (rounds of attempts: {attempts})",
-        url=last.url,
-        http_status_code=last.http_status_code,
-        error_code=last.error_code,
-        error_message=last.error_message,
-        is_temporary=True,
-    )
+    text = "; ".join(map(str, failures))
+    return failures[-1].with_text(f"{text} (rounds of attempts: {attempts})")
 
 
 def _backoff_ms(settings: ClientSettings, attempt: int) -> float:

@@ -74,7 +74,6 @@ class HttpConnections:
         # and which a signal handler may take again on the same thread.
         self._lock = threading.RLock()
         self._pools: Mapping[str, Any] = {}
-        self._pid = 0
         self._is_closed = False
 
     @property
@@ -124,26 +123,24 @@ class HttpConnections:
         """Close the connections, and refuse to open new ones. Idempotent."""
         with self._lock:
             self._is_closed = True
-            pools, pid, self._pools = self._pools, self._pid, {}
-        if pid == os.getpid():
-            for pool in pools.values():
-                pool.close()
+            pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            pool.close()
 
     def after_fork_in_child(self) -> None:
         """Sockets and locks belong to the parent: use new ones. Must not lock."""
         self._lock = threading.RLock()
+        self._pools = {}
 
     def _pool(self, url: str) -> Any:
         with self._lock:
             if self._is_closed:
                 raise SchemaRegistryError(f"{url}: the SchemaRegistryClient was closed", url=url)
-            if self._pid != os.getpid():
-                self._pools, self._pid = {}, os.getpid()
             if url not in self._pools:
                 self._pools = {**self._pools, url: self._new_pool(self._proxies[url])}
                 # A client need not be closed. The garbage collector runs this before it takes the sockets,
                 # which would warn that they are open.
-                weakref.finalize(self, _close_in_process, self._pools[url], self._pid)
+                weakref.finalize(self, _close_in_process, self._pools[url], os.getpid())
             return self._pools[url]
 
     def _new_pool(self, proxy: str | None) -> Any:

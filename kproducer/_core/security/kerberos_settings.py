@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
+from kproducer._core.security import key_stores
 from kproducer._core.security.sasl_mechanisms import SaslMechanism
 from kproducer.errors import ConfigError, printable
 
@@ -25,7 +26,7 @@ _KEYTAB_MAGIC = b"\x05"
 def gssapi_mechanism(
     config: ProducerConfig, options: Mapping[str, str] | None, wakeup: Callable[[], object]
 ) -> SaslMechanism:
-    """The mechanism for ``sasl_mechanism="GSSAPI"``. Reads the keytab's first byte; no network.
+    """The mechanism for ``sasl_mechanism="GSSAPI"``. Reads the keytab; no network.
 
     Args:
         options: of ``Krb5LoginModule`` in ``sasl_jaas_config``; ``None``: there is none.
@@ -102,12 +103,5 @@ def _service_name(config: ProducerConfig, options: Mapping[str, str]) -> str:
 
 
 def _check_keytab(name: str, path: str) -> None:
-    try:
-        with open(path, "rb") as file:
-            magic = file.read(1)
-    except OSError as error:
-        raise ConfigError(f"{name}: {path!r} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise ConfigError(f"{name}: {path!r} is not the path of a file") from None
-    if magic != _KEYTAB_MAGIC:
+    if not key_stores.read_file(name, path).startswith(_KEYTAB_MAGIC):
         raise ConfigError(f"{name}: {path!r} is not a keytab")

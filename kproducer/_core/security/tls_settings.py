@@ -29,16 +29,6 @@ from kproducer.errors import ConfigError
 
 _log = GuardedLogger(__name__)
 
-#: The settings that name files, whose contents are compared for each new connection.
-_FILE_SETTINGS: Final = (
-    "ssl_cafile",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_crlfile",
-    "ssl_keystore_location",
-    "ssl_truststore_location",
-)
-
 _VERSIONS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
@@ -118,7 +108,8 @@ class TlsSettings:
         return self._context
 
     def _file_settings(self) -> list[str]:
-        return [name for name in _FILE_SETTINGS if self._settings[name]]
+        """The settings that name files, whose contents are compared for each new connection."""
+        return [name for name, value in self._settings.items() if value and SETTINGS[name].kind == "path"]
 
     def _read_files(self) -> tuple[bytes, ...]:
         if self._settings["ssl_context"] is not None:

@@ -46,7 +46,7 @@ class TokenRequest:
     """What to send to a token endpoint. Its repr shows nothing of it.
 
     Attributes:
-        fields: the form.
+        fields: the form. Empty ones are not sent.
         authorization: value of the header ``Authorization``; empty: none.
         secrets: texts that errors must not show if the endpoint repeats them.
     """
@@ -74,7 +74,7 @@ class ClientSecretGrant:
         if self.is_encoded:
             client_id, secret = map(urllib.parse.quote_plus, (client_id, secret))
         basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
-        fields = _with_scope({"grant_type": "client_credentials"}, self.scope)
+        fields = {"grant_type": "client_credentials", "scope": self.scope}
         return TokenRequest(fields, f"Basic {basic}", (self.secret, secret, basic))
 
 
@@ -96,10 +96,10 @@ class ClientAssertionGrant:
             "grant_type": "client_credentials",
             "client_assertion_type": _CLIENT_ASSERTION,
             "client_assertion": assertion,
+            "client_id": self.client_id,
+            "scope": self.scope,
         }
-        if self.client_id:
-            fields["client_id"] = self.client_id
-        return TokenRequest(_with_scope(fields, self.scope), secrets=(assertion,))
+        return TokenRequest(fields, secrets=(assertion,))
 
 
 @attrs.frozen
@@ -111,12 +111,8 @@ class JwtBearerGrant:
 
     def __call__(self) -> TokenRequest:
         assertion = self.assertion()
-        fields = {"grant_type": _JWT_BEARER, "assertion": assertion}
-        return TokenRequest(_with_scope(fields, self.scope), secrets=(assertion,))
-
-
-def _with_scope(fields: dict[str, str], scope: str) -> dict[str, str]:
-    return {**fields, "scope": scope} if scope else fields
+        fields = {"grant_type": _JWT_BEARER, "assertion": assertion, "scope": self.scope}
+        return TokenRequest(fields, secrets=(assertion,))
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -174,9 +170,8 @@ class TokenEndpoint:
 
     def _post(self, request: TokenRequest) -> tuple[int, str, bytes]:
         headers = {"Accept": "application/json", "Cache-Control": "no-cache"}
-        message = urllib.request.Request(
-            self._url, urllib.parse.urlencode(request.fields).encode(), headers, method="POST"
-        )
+        form = urllib.parse.urlencode({name: text for name, text in request.fields.items() if text})
+        message = urllib.request.Request(self._url, form.encode(), headers, method="POST")
         if request.authorization:
             message.add_unredirected_header("Authorization", request.authorization)
         context = self._tls_context() if self._tls_context is not None else None
