@@ -17,7 +17,7 @@ from kproducer.errors import InvalidArgumentError, SchemaRegistryError
 from kproducer.errors.hidden_variables import hides_arguments
 from kproducer.schema_registry import answers, forked_children
 from kproducer.schema_registry.client_settings import ClientSettings
-from kproducer.schema_registry.connection import RegistryConnection, quoted
+from kproducer.schema_registry.connection import RegistryConnection, quoted, target
 from kproducer.schema_registry.schemas import Association, RegisteredSchema, Schema
 
 if TYPE_CHECKING:
@@ -102,12 +102,10 @@ class SchemaRegistryClient:
     ) -> RegisteredSchema:
         """Like ``register_schema``, but returns everything that the registry answers."""
         return self._cached(
-            ("register", subject_name, schema, normalize_schemas),
-            "POST",
             f"subjects/{quoted(subject_name)}/versions",
             lambda answer: _registered(answer, subject_name, schema),
             {"normalize": normalize_schemas},
-            _body(schema),
+            _checked(schema),
         )
 
     def lookup_schema(
@@ -125,12 +123,10 @@ class SchemaRegistryClient:
             SchemaRegistryError: it is not registered there (404), or see ``get_schema``.
         """
         return self._cached(
-            ("lookup", subject_name, schema, normalize_schemas, deleted),
-            "POST",
             f"subjects/{quoted(subject_name)}",
             lambda answer: _registered(answer, subject_name, schema),
             {"normalize": normalize_schemas, "deleted": deleted},
-            _body(schema),
+            _checked(schema),
         )
 
     def get_schema(self, schema_id: int, subject_name: str | None = None, fmt: str | None = None) -> Schema:
@@ -155,8 +151,6 @@ class SchemaRegistryClient:
                 f"schema_id: expected a whole number from 0 to {answers.MOST_INT32}, got {schema_id!r}"
             )
         return self._cached(
-            ("id", schema_id, subject_name, fmt),
-            "GET",
             f"schemas/ids/{schema_id}",
             lambda answer: _registered(answer, subject_name, None, schema_id=schema_id),
             {**({"subject": subject_name} if subject_name else {}), **_format(fmt)},
@@ -164,15 +158,11 @@ class SchemaRegistryClient:
 
     def get_schema_by_guid(self, guid: str, fmt: str | None = None) -> Schema:
         """The schema with a GUID. Raises as ``get_schema``."""
-        return self._cached(
-            ("guid", guid, fmt), "GET", f"schemas/guids/{quoted(guid)}", Schema.from_dict, _format(fmt)
-        )
+        return self._cached(f"schemas/guids/{quoted(guid)}", Schema.from_dict, _format(fmt))
 
     def get_latest_version(self, subject_name: str, fmt: str | None = None) -> RegisteredSchema:
         """The latest version under a subject. Raises as ``get_schema``."""
         return self._cached(
-            ("latest", subject_name, fmt),
-            "GET",
             f"subjects/{quoted(subject_name)}/versions/latest",
             lambda answer: _registered(answer, subject_name, None),
             _format(fmt),
@@ -183,12 +173,11 @@ class SchemaRegistryClient:
         self, subject_name: str, metadata: Mapping[str, str], deleted: bool = False, fmt: str | None = None
     ) -> RegisteredSchema:
         """The latest version under a subject with these properties. Raises as ``get_schema``."""
+        names = sorted(metadata)
         return self._cached(
-            ("metadata", subject_name, tuple(sorted(metadata.items())), deleted, fmt),
-            "GET",
             f"subjects/{quoted(subject_name)}/metadata",
             lambda answer: _registered(answer, subject_name, None),
-            {"key": list(metadata), "value": list(metadata.values()), "deleted": deleted, **_format(fmt)},
+            {"key": names, "value": [metadata[name] for name in names], "deleted": deleted, **_format(fmt)},
             ttl_s=self._settings.latest_ttl_s,
         )
 
@@ -197,8 +186,6 @@ class SchemaRegistryClient:
     ) -> RegisteredSchema:
         """One version under a subject. Raises as ``get_schema``."""
         return self._cached(
-            ("version", subject_name, version, deleted, fmt),
-            "GET",
             f"subjects/{quoted(subject_name)}/versions/{version}",
             lambda answer: _registered(answer, subject_name, None, version=version if version > 0 else None),
             {"deleted": deleted, **_format(fmt)},
@@ -244,7 +231,7 @@ class SchemaRegistryClient:
             "POST",
             path,
             lambda answer: answers.flag(answers.mapping(answer).get("is_compatible"), "is_compatible"),
-            body=_body(schema),
+            body=_checked(schema).to_dict(),
         )
 
     def get_associations_by_resource_name(
@@ -274,16 +261,17 @@ class SchemaRegistryClient:
 
     def _cached(
         self,
-        key: tuple[Any, ...],
-        method: str,
         path: str,
         convert: Callable[[Any], _Value],
-        query: Mapping[str, Any] | None = None,
-        body: object = None,
+        query: Mapping[str, Any],
+        schema: Schema | None = None,
         ttl_s: float | None = None,
     ) -> _Value:
+        """The answer to a request, which posts a schema if one is given, from the cache or the registry."""
+        key = target(path, query), schema
         found: _Value | None = self._cache.get(key)
         if found is None:
+            method, body = ("GET", None) if schema is None else ("POST", schema.to_dict())
             found = self._request(method, path, convert, query, body)
             self._cache.put(key, found, ttl_s)
         return found
@@ -319,12 +307,12 @@ def _hidden(conf: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     return lambda: conf
 
 
-def _body(schema: Schema) -> dict[str, Any]:
+def _checked(schema: Schema) -> Schema:
     if not isinstance(schema, Schema):
         raise InvalidArgumentError(
             f"schema: expected a Schema, such as Schema(text, 'AVRO'), got {type(schema).__name__}"
         )
-    return schema.to_dict()
+    return schema
 
 
 def _registered(

@@ -87,7 +87,7 @@ class RegistryConnection:
             headers["Content-Type"] = _MEDIA_TYPE
             headers["Confluent-Accept-Unknown-Properties"] = "true"
         with deadlines.within(self._settings.max_block_ms / 1000):
-            return self._with_retries(method, path, _target(path, query), headers, content)
+            return self._with_retries(method, path, target(path, query), headers, content)
 
     def close(self) -> None:
         """Close the connections. Later requests are refused."""
@@ -231,8 +231,8 @@ class RegistryConnection:
         return headers, [headers["Authorization"].removeprefix("Bearer ")]
 
 
-def _target(path: str, query: Mapping[str, Any] | None) -> str:
-    """The path and the query. Lists are repeated parameters."""
+def target(path: str, query: Mapping[str, Any] | None) -> str:
+    """The path and the query of a request. Lists are repeated parameters."""
     pairs = [
         (name, str(each).lower() if isinstance(each, bool) else each)
         for name, value in (query or {}).items()

@@ -48,10 +48,14 @@ def test_schemas_are_registered_found_and_read(client, registry):
     assert client.get_versions("a") == [1]
 
 
-def test_a_schema_is_not_a_text(client, registry):
+@pytest.mark.parametrize("given", ['"string"', None])
+def test_a_schema_is_not_a_text(client, registry, given):
+    kind = type(given).__name__
     for call in (client.register_schema, client.lookup_schema, client.test_compatibility):
-        with pytest.raises(InvalidArgumentError, match=r"expected a Schema, such as Schema\(text.*got str"):
-            call("a", '"string"')
+        with pytest.raises(
+            InvalidArgumentError, match=rf"expected a Schema, such as Schema\(text.*got {kind}"
+        ):
+            call("a", given)
     with pytest.raises(ConfigError, match=r"SchemaReference\(name, subject, version\), got dict"):
         Schema('"string"', "AVRO", [{"name": "b", "subject": "b", "version": 1}])
     assert registry.requests == []
