@@ -8,9 +8,8 @@ from __future__ import annotations
 import base64
 import os
 import ssl
-import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -70,10 +69,10 @@ class HttpConnections:
         self._proxies = {url: settings.proxy or _proxy_of_environment(url) for url in settings.urls}
         if any(proxy is not None and urlsplit(proxy).scheme in _SOCKS for proxy in self._proxies.values()):
             need_package("proxy: a SOCKS proxy", "socksio", "socksio", "proxy")
-        # Pools by base URL: replaced, never changed. Guarded by _lock, which is never held during a request,
-        # and which a signal handler may take again on the same thread.
-        self._lock = threading.RLock()
-        self._pools: Mapping[str, Any] = {}
+        self._factories = {url: self._factory(proxy) for url, proxy in self._proxies.items()}
+        # Pools by base URL, each thread-safe by its own lock. Replaced in a forked child, never changed.
+        self._pools = self._new_pools()
+        # Any thread, without a lock: it only becomes true.
         self._is_closed = False
 
     @property
@@ -101,12 +100,14 @@ class HttpConnections:
             SchemaRegistryError: the client is closed.
             Exception: one of httpcore. The variables of its traceback have the credentials.
         """
+        if self._is_closed:
+            raise SchemaRegistryError(f"{url}: the SchemaRegistryClient was closed", url=url)
         # A compressed answer could be a thousand times longer than what the network shows.
         fields = {**headers, "Accept-Encoding": "identity"}
         with (
             # For the whole exchange: a server that sends byte by byte must not use up the next URL's time.
             deadlines.within(self._settings.request_timeout_s),
-            self._pool(url).stream(method, f"{url}/{target}", headers=fields, content=content) as response,
+            self._pools[url].stream(method, f"{url}/{target}", headers=fields, content=content) as response,
         ):
             received = {name.lower(): value.lower() for name, value in response.headers}
             if received.get(b"content-encoding", b"identity") != b"identity":
@@ -121,56 +122,50 @@ class HttpConnections:
 
     def close(self) -> None:
         """Close the connections, and refuse to open new ones. Idempotent."""
-        with self._lock:
-            self._is_closed = True
-            pools, self._pools = self._pools, {}
-        for pool in pools.values():
+        self._is_closed = True
+        for pool in self._pools.values():
             pool.close()
 
     def after_fork_in_child(self) -> None:
         """Sockets and locks belong to the parent: use new ones. Must not lock."""
-        self._lock = threading.RLock()
-        self._pools = {}
+        self._pools = self._new_pools()
 
-    def _pool(self, url: str) -> Any:
-        with self._lock:
-            if self._is_closed:
-                raise SchemaRegistryError(f"{url}: the SchemaRegistryClient was closed", url=url)
-            if url not in self._pools:
-                self._pools = {**self._pools, url: self._new_pool(self._proxies[url])}
-                # A client need not be closed. The garbage collector runs this before it takes the sockets,
-                # which would warn that they are open.
-                weakref.finalize(self, _close_in_process, self._pools[url], os.getpid())
-            return self._pools[url]
+    def _new_pools(self) -> Mapping[str, Any]:
+        pools = {url: new_pool() for url, new_pool in self._factories.items()}
+        # A client need not be closed. The garbage collector runs this before it takes the sockets, which
+        # would warn that they are open.
+        weakref.finalize(self, _close_in_process, list(pools.values()), os.getpid())
+        return pools
 
-    def _new_pool(self, proxy: str | None) -> Any:
+    def _factory(self, proxy: str | None) -> Callable[[], Any]:
+        """What makes pools of connections through a proxy; ``None``: without one. Its repr has no secret."""
         from kproducer.schema_registry.bounded_network import BoundedBackend
 
-        context = self._settings.ssl_context
         arguments: dict[str, Any] = {
-            "ssl_context": context,
+            "ssl_context": self._settings.ssl_context,
             "max_connections": None,
             "keepalive_expiry": _KEEP_ALIVE_S,
             "network_backend": BoundedBackend(),
         }
+        kind = self.httpcore.ConnectionPool
         if proxy is None:
-            return self.httpcore.ConnectionPool(**arguments)
+            return lambda: kind(**arguments)
         parts = urlsplit(proxy)
         user, password = (text.encode() for text in _credentials(proxy))
         port = parts.port or (443 if parts.scheme == "https" else 1080 if parts.scheme in _SOCKS else 80)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         arguments["proxy_url"] = f"{parts.scheme}://{host}:{port}"
         arguments["proxy_auth"] = (user, password) if user or password else None
-        if parts.scheme in _SOCKS:
-            return self.httpcore.SOCKSProxy(**arguments)
+        kind = self.httpcore.SOCKSProxy if parts.scheme in _SOCKS else self.httpcore.HTTPProxy
         if parts.scheme == "https":
             arguments["proxy_ssl_context"] = ssl.create_default_context()
-        return self.httpcore.HTTPProxy(**arguments)
+        return lambda: kind(**arguments)
 
 
-def _close_in_process(pool: Any, pid: int) -> None:
+def _close_in_process(pools: list[Any], pid: int) -> None:
     if pid == os.getpid():  # in a forked child the sockets are the parent's
-        pool.close()
+        for pool in pools:
+            pool.close()
 
 
 def basic_credentials(user: str, password: str) -> str:

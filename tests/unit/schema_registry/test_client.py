@@ -534,7 +534,7 @@ def test_a_forked_child_uses_connections_of_its_own(client, registry):
     release = threading.Event()
 
     def hold_the_locks() -> None:
-        with client._connection._http._lock, client._cache._lock:
+        with client._cache._lock:
             held.set()
             release.wait(60)
 

@@ -129,7 +129,7 @@ def test_a_certificate_that_is_not_trusted(conf_of):
 
 def test_an_interrupted_call(conf_of, registry, monkeypatch):
     with SchemaRegistryClient(conf_of(registry.url)) as client:
-        pool = client._connection._http._pool(client._settings.urls[0])
+        pool = client._connection._http._pools[client._settings.urls[0]]
 
         def interrupt(*arguments: Any) -> Any:
             try:
