@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -161,6 +161,17 @@ def _plain(name: object) -> str:
     return re.sub(r"[.\-\s]", "_", str(name)).lower()
 
 
+def nearest_name(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name that a wrong one is most similar to; ``None``: none is similar.
+
+    Args:
+        cutoff: the least similarity, from 0 to 1, as ``difflib`` counts it.
+    """
+    import difflib  # only loaded for an error
+
+    return next(iter(difflib.get_close_matches(name, list(names), 1, cutoff)), None)
+
+
 def own_name(name: str) -> str | None:
     """The attribute name of a setting that has another name in another client; ``None``: not known here."""
     return _OTHER_NAMES.get(_plain(name))
@@ -184,16 +195,13 @@ def instead_of(name: str, spelling: Mapping[str, str]) -> str:
         return "brokers verify tokens; remove the setting"
     nearest = plain if plain in spelling else _OTHER_NAMES.get(plain) or _GUESSED_NAMES.get(plain)
     if nearest is None:
-        import difflib  # only loaded for an error
-
         is_for_java = plain.startswith(("sasl_kerberos_", "sasl_login_class", "sasl_client_"))
-        cutoff = 0.85 if is_for_java else 0.6
-        candidates = difflib.get_close_matches(plain, [*spelling, *_OTHER_NAMES], n=1, cutoff=cutoff)
-        if not candidates and is_for_java:
+        similar = nearest_name(plain, [*spelling, *_OTHER_NAMES], 0.85 if is_for_java else 0.6)
+        if similar is None and is_for_java:
             return "not supported; docs/security.md has the settings for SASL"
-        if not candidates:
+        if similar is None:
             return "no setting has a similar name"
-        nearest = _OTHER_NAMES.get(candidates[0], candidates[0])
+        nearest = _OTHER_NAMES.get(similar, similar)
     return f"did you mean {spelling[nearest]}?"
 
 
@@ -378,10 +386,8 @@ def keyword_hints(method: _Method) -> _Method:
 
 def _argument_hint(unknown: str, names: Sequence[str]) -> str | None:
     """The argument that was probably meant; ``None``: no argument is similar."""
-    import difflib  # only loaded for an error
-
     wanted = _OTHER_ARGUMENTS.get(unknown, unknown)
-    nearest = next(iter(difflib.get_close_matches(wanted, names, n=1)), None)
+    nearest = nearest_name(wanted, names)
     if nearest is not None:
         return f"did you mean {nearest}{', in seconds' if nearest == 'timeout' else ''}?"
     if wanted == "on_delivery" and "topic" in names:

@@ -41,7 +41,6 @@ file.
 
 from __future__ import annotations
 
-import difflib
 import os
 import ssl
 from collections.abc import Callable, Mapping
@@ -51,6 +50,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import attrs
 
 from kproducer.errors import ConfigError
+from kproducer.errors.suggestions import nearest_name
 
 _BEARER_SOURCES = ("STATIC_TOKEN", "CUSTOM")
 #: Java's names have this prefix.
@@ -179,8 +179,8 @@ def _advice(name: str) -> str:
     advice = _ADVICE.get(name.removeprefix(_JAVA_PREFIX))
     if advice is not None:
         return advice
-    near = difflib.get_close_matches(name.removeprefix(_JAVA_PREFIX), SETTING_NAMES, 1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(SETTING_NAMES)}"
+    near = nearest_name(name.removeprefix(_JAVA_PREFIX), SETTING_NAMES)
+    return f"did you mean {near!r}?" if near else f"known are {', '.join(SETTING_NAMES)}"
 
 
 def _number(

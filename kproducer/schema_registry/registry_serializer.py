@@ -7,13 +7,13 @@ each one is a ``SchemaFormat``.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 
 from kproducer.errors import ConfigError, SerializationError
+from kproducer.errors.suggestions import nearest_name
 from kproducer.schema_registry.answers import MOST_INT32, shown
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.framing import (
@@ -93,8 +93,8 @@ def checked_conf(owner: str, conf: Mapping[str, Any] | None, more: Mapping[str, 
         if name not in known:
             if name.startswith(("rule", "validation.rules")):
                 raise ConfigError(f"{owner}: {name}: kproducer does not apply data-contract rules")
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+            near = nearest_name(str(name), known)
+            hint = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
             raise ConfigError(f"{owner}: unknown setting {str(name)!r}; {hint}")
         if isinstance(known[name], bool) and not isinstance(value, bool):
             raise ConfigError(f"{owner}: {name}: expected True or False, got {value!r}")

@@ -457,9 +457,8 @@ class ProducerConfig:
         """Create a configuration from keyword arguments with Python values.
 
         Raises:
-            ConfigError: names all unknown settings; also raised as by the class itself.
+            ConfigError: as by the class itself.
         """
-        _check_names(settings, {name: name for name in SETTINGS})
         config = cls(**settings)
         if not config.enable_idempotence and "enable_idempotence" not in settings:
             causes = ", ".join(f"{name}={getattr(config, name)}" for name, _ in _obstacles(config))

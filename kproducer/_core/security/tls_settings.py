@@ -29,6 +29,9 @@ from kproducer.errors import ConfigError
 
 _log = GuardedLogger(__name__)
 
+#: Each says what to trust; at most one is set.
+_TRUST_SETTINGS: Final = ("ssl_cafile", "ssl_truststore_location", "ssl_truststore_certificates")
+
 _VERSIONS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
@@ -163,7 +166,7 @@ def _check_contradictions(settings: dict[str, Any]) -> None:
         if settings[name] and not any(settings[each] for each in needed):
             raise ConfigError(f"{name}: has no effect without {' or '.join(needed)}; set that as well")
 
-    check_one_of("ssl_cafile", "ssl_truststore_location", "ssl_truststore_certificates")
+    check_one_of(*_TRUST_SETTINGS)
     check_one_of("ssl_certfile", "ssl_keystore_location", "ssl_keystore_certificate_chain")
     check_needs("ssl_keyfile", "ssl_certfile")
     check_needs("ssl_password", "ssl_certfile")
@@ -242,20 +245,18 @@ def _openssl_name(suite: str) -> str:
 
 def _load_trusted(context: ssl.SSLContext, settings: dict[str, Any]) -> str:
     """Load what brokers' certificates are verified with; returns it in words."""
-    if settings["ssl_cafile"]:
-        setting, where = "ssl_cafile", f"the certificates in {settings['ssl_cafile']!r} (ssl_cafile)"
+    setting = next((name for name in _TRUST_SETTINGS if settings[name]), None)
+    if setting is None:
+        return _load_system_store(context)
+    where = f"the certificates in {settings[setting]!r} ({setting})"
+    if setting == "ssl_cafile":
         content = key_stores.read_file(setting, settings[setting])
         text = key_stores.certificates_in(setting, content, settings[setting])
-    elif settings["ssl_truststore_location"]:
-        setting = "ssl_truststore_location"
-        where = f"the certificates in {settings[setting]!r} ({setting})"
+    elif setting == "ssl_truststore_location":
         text = key_stores.trusted_certificates(settings)
-    elif settings["ssl_truststore_certificates"]:
-        setting = "ssl_truststore_certificates"
+    else:
         where = f"the certificates in {setting}"
         text = key_stores.certificates_in(setting, settings[setting])
-    else:
-        return _load_system_store(context)
     _check_ascii(setting, text)
     try:
         context.load_verify_locations(cadata=text)
