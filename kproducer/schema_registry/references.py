@@ -6,8 +6,6 @@ not trusted: without bounds, one in which each schema refers to a new one would 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kproducer.errors import SerializationError
 from kproducer.schema_registry import answers, deadlines
 from kproducer.schema_registry.client import SchemaRegistryClient
@@ -49,34 +47,30 @@ def referenced_schemas(
     found: list[tuple[SchemaReference, Schema]] = []
     seen: set[SchemaReference] = set()
     characters = 0
-    #: The path to the present schema; for each step the reference, its schema, and the references that are
-    #: still to be followed.
-    around: list[tuple[SchemaReference | None, Schema, Iterator[SchemaReference]]] = [
-        (None, schema, iter(schema.references))
-    ]
-    with deadlines.within(client.max_block_ms / 1000):
-        while around:
-            reference, present, waiting = around[-1]
-            following = next((each for each in waiting if each not in seen), None)
-            if following is None:
-                around.pop()
-                if reference is not None:
-                    found.append((reference, present))
+
+    def follow(around: Schema, depth: int) -> None:
+        nonlocal characters
+        for reference in around.references:
+            if reference in seen:
                 continue
-            seen.add(following)
-            if len(seen) > MOST_REFERENCES or len(around) > DEEPEST_REFERENCES:
+            seen.add(reference)
+            if len(seen) > MOST_REFERENCES or depth > DEEPEST_REFERENCES:
                 raise SerializationError(
                     f"the schema has more than {MOST_REFERENCES} references, or more than "
                     f"{DEEPEST_REFERENCES} within each other; the next one is to the subject "
-                    f"{answers.shown(following.subject)}; check the references in the schema registry"
+                    f"{answers.shown(reference.subject)}; check the references in the schema registry"
                 )
-            other = client.get_version(following.subject, following.version, deleted=True, fmt=fmt).schema
+            other = client.get_version(reference.subject, reference.version, deleted=True, fmt=fmt).schema
             characters += len(other.schema_str)
             if characters > MOST_CHARACTERS:
                 raise SerializationError(
                     f"the schemas that the schema refers to have more than {MOST_CHARACTERS} characters "
-                    f"together with that of subject {answers.shown(following.subject)}; check them in the "
+                    f"together with that of subject {answers.shown(reference.subject)}; check them in the "
                     "schema registry"
                 )
-            around.append((following, other, iter(other.references)))
+            follow(other, depth + 1)
+            found.append((reference, other))
+
+    with deadlines.within(client.max_block_ms / 1000):
+        follow(schema, 1)
     return found
