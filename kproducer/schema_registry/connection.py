@@ -21,6 +21,7 @@ from kproducer.schema_registry.client_settings import ClientSettings
 from kproducer.schema_registry.http_exchange import (
     HttpAnswer,
     HttpConnections,
+    HttpRequest,
     basic_credentials,
     secrets_of,
 )
@@ -87,7 +88,7 @@ class RegistryConnection:
             headers["Content-Type"] = _MEDIA_TYPE
             headers["Confluent-Accept-Unknown-Properties"] = "true"
         with deadlines.within(self._settings.max_block_ms / 1000):
-            return self._with_retries(method, path, target(path, query), headers, content)
+            return self._with_retries(HttpRequest(method, path, target(path, query), headers, content))
 
     def close(self) -> None:
         """Close the connections. Later requests are refused."""
@@ -97,9 +98,7 @@ class RegistryConnection:
         """Sockets and locks belong to the parent: use new ones. Must not lock."""
         self._http.after_fork_in_child()
 
-    def _with_retries(
-        self, method: str, path: str, target: str, headers: Mapping[str, str], content: bytes | None
-    ) -> Any:
+    def _with_retries(self, request: HttpRequest) -> Any:
         settings = self._settings
         failures: dict[str, SchemaRegistryError] = {}
         for attempt in range(settings.max_retries + 1):
@@ -108,7 +107,7 @@ class RegistryConnection:
                 if deadlines.remaining_s() <= 0:
                     break
                 try:
-                    answer = self._attempt(method, url, path, target, headers, content)
+                    answer = self._attempt(url, request)
                 except SchemaRegistryError as error:
                     if not error.is_temporary:
                         raise
@@ -123,7 +122,7 @@ class RegistryConnection:
         if not failures:
             url = settings.urls[self._preferred]
             raise SchemaRegistryError(
-                f"there is no time left for {method} {url}/{path}: the look-up of this schema has already "
+                f"there is no time left for {_where(url, request)}: the look-up of this schema has already "
                 f"taken {settings.max_block_ms:.0f} ms; check the registry, or set max.block.ms",
                 url=url,
                 is_temporary=True,
@@ -134,17 +133,9 @@ class RegistryConnection:
         count = len(self._settings.urls)
         return [(self._preferred + step) % count for step in range(count)]
 
-    def _attempt(
-        self,
-        method: str,
-        url: str,
-        path: str,
-        target: str,
-        headers: Mapping[str, str],
-        content: bytes | None,
-    ) -> Any:
+    def _attempt(self, url: str, request: HttpRequest) -> Any:
         try:
-            outcome = self._exchange(f"{method} {url}/{path}", method, url, target, headers, content)
+            outcome = self._exchange(url, request)
         except BaseException as error:  # such as KeyboardInterrupt
             raise without_frames(error) from None
         # Raised here, and not where the credentials are in variables.
@@ -152,23 +143,16 @@ class RegistryConnection:
             raise outcome
         return outcome
 
-    def _exchange(
-        self,
-        where: str,
-        method: str,
-        url: str,
-        target: str,
-        headers: Mapping[str, str],
-        content: bytes | None,
-    ) -> Any:
+    def _exchange(self, url: str, request: HttpRequest) -> Any:
         """The JSON of the response, or the error."""
+        where = _where(url, request)
         authorization, secrets = self._authorization(url)
         if isinstance(authorization, SchemaRegistryError):
             return authorization
         secrets += self._http.proxy_secrets
         httpcore = self._http.httpcore
         try:
-            answer = self._http.exchange(method, url, target, {**headers, **authorization}, content)
+            answer = self._http.exchange(url, request, authorization)
         except SchemaRegistryError as error:  # the client is closed
             return without_frames(error)
         except httpcore.LocalProtocolError:
@@ -229,6 +213,10 @@ class RegistryConnection:
             failure.__cause__ = _of_the_application(error)
             return failure, []
         return headers, [headers["Authorization"].removeprefix("Bearer ")]
+
+
+def _where(url: str, request: HttpRequest) -> str:
+    return f"{request.method} {url}/{request.path}"
 
 
 def target(path: str, query: Mapping[str, Any] | None) -> str:

@@ -30,6 +30,25 @@ _SOCKS = ("socks5", "socks5h")
 
 
 @attrs.frozen
+class HttpRequest:
+    """A request to a registry at any of its URLs, without credentials.
+
+    Attributes:
+        method: of HTTP.
+        path: below the base URL.
+        target: the path with the query.
+        headers: fields.
+        content: body; ``None``: none.
+    """
+
+    method: str
+    path: str
+    target: str
+    headers: Mapping[str, str]
+    content: bytes | None = attrs.field(repr=False)
+
+
+@attrs.frozen
 class HttpAnswer:
     """A response.
 
@@ -84,17 +103,13 @@ class HttpConnections:
             found += secrets_of(user, password)
         return found
 
-    def exchange(
-        self, method: str, url: str, target: str, headers: Mapping[str, str], content: bytes | None
-    ) -> HttpAnswer:
+    def exchange(self, url: str, request: HttpRequest, authorization: Mapping[str, str]) -> HttpAnswer:
         """Send a request, and read the response. Blocks for ``timeout``, or until the call's deadline.
 
         Args:
-            method: of HTTP.
             url: base URL, one of the settings'.
-            target: what follows it, with the query.
-            headers: fields.
-            content: body; ``None``: none.
+            request: what to send.
+            authorization: more header fields.
 
         Raises:
             SchemaRegistryError: the client is closed.
@@ -103,11 +118,13 @@ class HttpConnections:
         if self._is_closed:
             raise SchemaRegistryError(f"{url}: the SchemaRegistryClient was closed", url=url)
         # A compressed answer could be a thousand times longer than what the network shows.
-        fields = {**headers, "Accept-Encoding": "identity"}
+        headers = {**request.headers, **authorization, "Accept-Encoding": "identity"}
         with (
             # For the whole exchange: a server that sends byte by byte must not use up the next URL's time.
             deadlines.within(self._settings.request_timeout_s),
-            self._pools[url].stream(method, f"{url}/{target}", headers=fields, content=content) as response,
+            self._pools[url].stream(
+                request.method, f"{url}/{request.target}", headers=headers, content=request.content
+            ) as response,
         ):
             received = {name.lower(): value.lower() for name, value in response.headers}
             if received.get(b"content-encoding", b"identity") != b"identity":

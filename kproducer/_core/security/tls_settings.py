@@ -115,8 +115,6 @@ class TlsSettings:
         return [name for name, value in self._settings.items() if value and SETTINGS[name].kind == "path"]
 
     def _read_files(self) -> tuple[bytes, ...]:
-        if self._settings["ssl_context"] is not None:
-            return ()
         return tuple(key_stores.read_file(name, self._settings[name]) for name in self._file_settings())
 
     def _new_context(self) -> ssl.SSLContext:
