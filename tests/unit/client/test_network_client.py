@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from kproducer_messages import MetadataResponse, ProduceResponse
 from kproducer_messages.metadata_response import MetadataResponseBroker
 
+from kproducer._core.client import network_client
 from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.client_request import ClientResponse
 from kproducer._core.client.connections import LONGEST_THROTTLE_MS
 from kproducer._core.client.metadata import Metadata
-from kproducer._core.client.network_client import new_network_client
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer._core.security import sasl_settings
@@ -28,7 +28,6 @@ from tests.support.units.client_harness import (
     NODES,
     Builder,
     Harness,
-    NoteTakingUpdater,
     metadata_builder,
 )
 
@@ -438,7 +437,7 @@ def test_credentials_that_arrive_end_the_poll(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sasl_settings, "sasl_mechanism_of", new_mechanism)
     config = ProducerConfig(bootstrap_servers="b1:9092", security_protocol="SASL_PLAINTEXT")
     metadata = Metadata(config)
-    client = new_network_client(config, metadata, ManualClock())
+    client = network_client.new_network_client(config, metadata, ManualClock())
     client.close()
     metadata.close()
     assert wakeups == [client.wakeup]
@@ -447,8 +446,8 @@ def test_credentials_that_arrive_end_the_poll(monkeypatch: pytest.MonkeyPatch) -
 def test_no_local_variable_has_the_private_key_if_the_constructor_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delattr(NoteTakingUpdater, "attach")
-    with pytest.raises(AttributeError) as caught:
+    monkeypatch.setattr(network_client, "BackgroundResolver", None)
+    with pytest.raises(TypeError) as caught:
         Harness(security_protocol="SSL", ssl_keystore_key="PRIVATE")
     for frame, _ in traceback.walk_tb(caught.tb):
         if frame.f_globals["__name__"].startswith("kproducer."):
