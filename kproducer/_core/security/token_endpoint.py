@@ -2,8 +2,8 @@
 
 Each source is a callable without arguments that returns an ``OAuthToken``; ``TokenSource`` calls it on its
 own thread. Secrets (client secret, assertion, token) are sent to the endpoint and appear in no error.
-``urllib`` is enough to post one form per token. Redirections are not followed, because they would pass on
-the credentials.
+``urllib`` is enough to post one form per token (docs/decisions/0052-registry-client.md). Redirections are not
+followed, because they would pass on the credentials.
 Source: RFC 6749 sections 4.4 and 5, RFC 7523; Kafka classes ``HttpJwtRetriever`` (KIP-768) and
 ``FileJwtRetriever``.
 """
