@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
-from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.columns.encoder_plan import Format, PlanNode
+from kproducer._core.kernel.encoder_plan import Format, PlanNode
 from kproducer.columnar.avro_plan import AvroCompiler
 from kproducer.columnar.avro_schema import schema_of_fields
-from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
-from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
+from kproducer.columnar.chosen_columns import ChosenColumns
+from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import ConfigError
 from kproducer.schema_registry.avro import SETTINGS, AvroFormat
@@ -25,7 +24,7 @@ from kproducer.schema_registry.registry_serializer import FoundSchema
 from kproducer.schema_registry.schemas import Schema
 
 
-class Avro:
+class Avro(FormatPlans[AvroFormat]):
     """A format for ``send_arrow``: keys or values in Avro, made of columns. Thread-safe.
 
     Args:
@@ -56,7 +55,6 @@ class Avro:
             import fastavro  # noqa: F401
         except ImportError as error:
             raise ConfigError("Avro needs the package fastavro: pip install 'kproducer[avro]'") from error
-        self._columns = checked_columns("Avro", columns)
         source = SchemaSource(
             "Avro",
             schema,
@@ -65,24 +63,7 @@ class Avro:
             SETTINGS,
             lambda given, conf: AvroFormat("Avro: schema", given, registry, conf),
         )
-        self._plans = FormatPlans(self._columns, source, AvroRoot.of, partial(schema_of_fields, name=name))
-
-    def __repr__(self) -> str:
-        return f"Avro({self._columns!r})"
-
-    def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
-        """See ``ColumnFormat``."""
-        return self._plans.compile_columns(wanted)
-
-    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns[AvroRoot]:
-        """The same format with the schema of one topic, which needs no registry. May block. Picklable.
-
-        Raises:
-            InvalidArgumentError: the columns are missing, or no schema can be derived from their types.
-            SerializationError: there is no schema, or it is not valid or has rules.
-            SchemaRegistryError: the registry refused the schema, or is not reachable.
-        """
-        return self._plans.resolve(wanted)
+        super().__init__(columns, source, AvroRoot.of, partial(schema_of_fields, name=name))
 
 
 @attrs.frozen
@@ -98,6 +79,8 @@ class AvroRoot:
     named_schemas: Mapping[str, Any] = attrs.field(repr=False)
     is_registered: bool
 
+    format: ClassVar = Format.AVRO
+
     @classmethod
     def of(cls, schema_format: AvroFormat | None, found: FoundSchema | None) -> AvroRoot:
         """Parse the registered schema, or that of the application.
@@ -110,18 +93,10 @@ class AvroRoot:
         assert schema is not None
         return cls(*schema_format.parsed(schema), found is not None)
 
-    @property
-    def format(self) -> Format:
-        """See ``RootMaker``."""
-        return Format.AVRO
-
     def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
         """See ``RootMaker``."""
-        compiler = AvroCompiler(self.named_schemas, role)
-        if not chosen.is_single:
-            return compiler.row(self.schema, chosen)
-        root = compiler.column(self.schema, *chosen.columns[0])
-        if self.is_registered and self.schema in ("bytes", {"type": "bytes"}):
+        root = AvroCompiler(self.schema, self.named_schemas, role).compile(chosen)
+        if chosen.is_single and self.is_registered and self.schema in ("bytes", {"type": "bytes"}):
             # Like the serializers for a registry, this writes bytes without a length if the schema is only
             # bytes.
             return root._replace(a=1)

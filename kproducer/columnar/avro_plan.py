@@ -44,6 +44,7 @@ from typing import Any, Final
 from kproducer._core.columns.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, PlanNode
 from kproducer._core.kernel.varint import encode_varlong
 from kproducer.columnar.avro_default import encoded_default
+from kproducer.columnar.avro_schema import PLAIN_TYPES
 from kproducer.columnar.chosen_columns import (
     BINARY,
     INTEGERS,
@@ -55,7 +56,7 @@ from kproducer.columnar.chosen_columns import (
     not_in_schema,
     type_name,
 )
-from kproducer.errors import InvalidArgumentError
+from kproducer.columnar.column_compiler import ColumnCompiler, DoesNotFitError, alternatives, inner_place
 
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64
@@ -95,85 +96,50 @@ _REMEDIES: Final = {
     "decimal": "cast it to a decimal with at most that scale",
     "duration": "cast it to a duration or month_day_nano_interval",
 }
-#: The branch of a union that suits an Arrow format best, if several do.
-_EXACT: Final = {
-    "b": "boolean", "c": "int", "C": "int", "s": "int", "S": "int", "i": "int", "I": "long", "l": "long",
-    "L": "long", "e": "float", "f": "float", "g": "double", "u": "string", "U": "string", "vu": "string",
-    "z": "bytes", "Z": "bytes", "vz": "bytes",
-}  # fmt: skip
-
-
-#: A placeholder for the children of a node that are compiled later.
-_TO_BE_FILLED: Final = (PlanNode(AvroOperation.NOTHING, CONSTANT),)
 #: Makes a node, without column and place, from a schema and the field of the values; ``None``: they do not
 #: fit.
 _MakeNode = Callable[[Any, ArrowField], "PlanNode | None"]
 
 
-class _DoesNotFitError(Exception):
-    """A column and a schema do not fit. Its text becomes that of an ``InvalidArgumentError``."""
-
-
-class AvroCompiler:
-    """Compiles one schema for the columns of one call.
+class AvroCompiler(ColumnCompiler):
+    """Compiles the columns of one call for one schema.
 
     Args:
+        schema: as ``fastavro.parse_schema`` returns it.
         named_schemas: the named types that schemas refer to, as ``fastavro.parse_schema`` collects them.
         role: ``"key"`` or ``"value"``.
     """
 
-    def __init__(self, named_schemas: Mapping[str, Any], role: str) -> None:
-        self._named_schemas = named_schemas
-        self._role = role
-        # The column that is being compiled, for texts of errors.
-        self._column = ""
+    def __init__(self, schema: Any, named_schemas: Mapping[str, Any], role: str) -> None:
+        super().__init__(role)
+        self._schema, self._named_schemas = schema, named_schemas
 
-    def row(self, schema: Any, chosen: ChosenColumns) -> PlanNode:
-        """The node that makes a record of the columns of a row.
-
-        Args:
-            schema: a record, or a union with one record.
-            chosen: the columns.
-
-        Raises:
-            InvalidArgumentError: a column does not fit, or one is missing; or the schema is not that of a
-                record.
-        """
+    def row(self, chosen: ChosenColumns) -> PlanNode:
+        """A record of the columns. The schema has to be a record, or a union with one record."""
+        schema = self._schema
         records = [
             (number, resolved)
             for number, branch in enumerate(schema if isinstance(schema, list) else [schema])
             if _kind(resolved := self._resolved(branch)) == "record"
         ]
         if len(records) != 1:
-            raise InvalidArgumentError(
-                f"{self._role}: several columns make a record, but the Avro schema is "
-                f"{self._described(schema)}: pass columns='name' to write one column"
+            raise DoesNotFitError(
+                f"several columns make a record, but the Avro schema is {self._described(schema)}: pass "
+                "columns='name' to write one column"
             )
         number, record = records[0]
-        prefix = encode_varlong(number) if isinstance(schema, list) else b""
-        try:
-            names = {field["name"] for field in record["fields"]}
-            others = [column for column in chosen.others if column[1].name in names]
-            children = self._fields(record, [*chosen.columns, *others], "", "column")
-        except _DoesNotFitError as error:
-            raise InvalidArgumentError(f"{self._role}: {error}") from None
-        # The prefix becomes a child that writes constant bytes, because the node of the row has no place for
-        # one.
-        if prefix:
-            children = (PlanNode(AvroOperation.NOTHING, CONSTANT, prefix), *children)
+        names = {field["name"] for field in record["fields"]}
+        others = [column for column in chosen.others if column[1].name in names]
+        children = self._fields(record, [*chosen.columns, *others], "", "column")
+        if isinstance(schema, list):
+            # The number of the branch becomes a child that writes constant bytes, because the node of the row
+            # has no place for a prefix.
+            children = (PlanNode(AvroOperation.NOTHING, CONSTANT, encode_varlong(number)), *children)
         return PlanNode(AvroOperation.RECORD, ROW, children=children)
 
-    def column(self, schema: Any, number: int, field: ArrowField) -> PlanNode:
-        """The node that writes one column.
-
-        Raises:
-            InvalidArgumentError: it does not fit.
-        """
-        self._column = field.name
-        try:
-            return self._node(schema, field, number, "")
-        except _DoesNotFitError as error:
-            raise InvalidArgumentError(f"{self._role}: {error}") from None
+    def column(self, number: int, field: ArrowField) -> PlanNode:
+        """The values of the column, without a record around them."""
+        return self._node(self._schema, field, number, "")
 
     # -- any type ----------------------------------------------------------------------------------------
 
@@ -186,28 +152,39 @@ class AvroCompiler:
             if field.values.format == "n":
                 return PlanNode(AvroOperation.NOTHING, column, null=b"", place=place)
             raise self._mismatch(schema, field, place)
-        make = _LOGICAL.get((kind, _logical(schema))) or _PLAIN[kind]
-        node = make(schema, field.values)
+        if kind in ("array", "map", "record"):
+            node = self._nested(kind, schema, field.values, place)
+        else:
+            make = _LOGICAL.get((kind, _logical(schema))) or _PLAIN.get(kind) or _scalar
+            node = make(schema, field.values)
         if node is None:
             raise self._mismatch(schema, field, place)
-        if node.children == _TO_BE_FILLED:
-            node = node._replace(children=self._children(schema, field.values, place))
         return node._replace(column=column, place=place)
 
-    def _children(self, schema: Any, values: ArrowField, place: str) -> tuple[PlanNode, ...]:
-        """The nodes below those of an array, a map or a record."""
-        kind = _kind(schema)
+    def _nested(self, kind: str, schema: Any, values: ArrowField, place: str) -> PlanNode | None:
+        """The node of an array, a map or a record; ``None``: the values do not fit."""
         if kind == "record":
-            return self._fields(schema, enumerate(values.children), place, "field")
+            if values.format != "+s":
+                return None
+            fields = self._fields(schema, enumerate(values.children), place, "field")
+            return PlanNode(AvroOperation.RECORD, 0, children=fields)
+        is_list = values.format.startswith(LISTS)
+        if not is_list and (kind == "array" or values.format != "+m"):
+            return None
         element = values.children[0]
         if kind == "array":
-            return (self._node(schema["items"], element, 0, f"{place}[]"),)
+            return PlanNode(
+                AvroOperation.ARRAY, 0, children=(self._node(schema["items"], element, 0, f"{place}[]"),)
+            )
+        if is_list and (element.format != "+s" or len(element.children) != 2):
+            return None
         key, value = element.values.children
-        children = (
+        pair = (
             self._node("string", key, 0, f"{place}.key"),
             self._node(schema["values"], value, 1, f"{place}.value"),
         )
-        return (PlanNode(AvroOperation.RECORD, 0, children=children, place=f"{place}[]"),)
+        entry = PlanNode(AvroOperation.RECORD, 0, children=pair, place=f"{place}[]")
+        return PlanNode(AvroOperation.ARRAY, 0, children=(entry,))
 
     def _fields(
         self, record: Any, given: Iterable[tuple[int, ArrowField]], place: str, what: str
@@ -217,30 +194,24 @@ class AvroCompiler:
         for number, each in given:
             if each.name in found:
                 where = f" of {place!r}" if place else ""
-                raise _DoesNotFitError(f"two {what}s{where} have the name {each.name!r}: rename one of them")
+                raise DoesNotFitError(f"two {what}s{where} have the name {each.name!r}: rename one of them")
             found[each.name] = number, each
         nodes = []
         names = [field["name"] for field in record["fields"]]
         unknown = [name for name in found if name not in names]
         for field in record["fields"]:
             name = field["name"]
-            inner = f"{place}.{name}" if place else name
+            inner = inner_place(place, name)
             if what == "column":
                 self._column = name
             if name in found:
                 number, arrow_field = found.pop(name)
                 nodes.append(self._node(field["type"], arrow_field, number, inner))
             else:
-                nodes.append(
-                    PlanNode(
-                        AvroOperation.NOTHING,
-                        CONSTANT,
-                        self._default(field, inner, what, unknown),
-                        place=inner,
-                    )
-                )
+                default = self._default(field, inner, what, unknown)
+                nodes.append(PlanNode(AvroOperation.NOTHING, CONSTANT, default, place=inner))
         if found:
-            raise _DoesNotFitError(not_in_schema(what, list(found), place, "Avro schema", names))
+            raise DoesNotFitError(not_in_schema(what, list(found), place, "Avro schema", names))
         return tuple(nodes)
 
     def _default(self, field: Any, place: str, what: str, unknown: Sequence[str]) -> bytes:
@@ -256,7 +227,7 @@ class AvroCompiler:
             try:
                 return encoded_default(field["type"], field["default"], self._resolved)
             except (ValueError, OverflowError, RecursionError) as error:
-                raise _DoesNotFitError(
+                raise DoesNotFitError(
                     f"the default {field['default']!r} of field {place!r} does not fit its Avro type: {error}"
                 ) from error
         branches = self._resolved(field["type"])
@@ -264,7 +235,7 @@ class AvroCompiler:
         if "null" in kinds:
             return encode_varlong(kinds.index("null"))
         without = f" ({what}s without a field: {listed(unknown)})" if unknown else ""
-        raise _DoesNotFitError(
+        raise DoesNotFitError(
             f"there is no {what} for field {place!r} of the Avro schema, which has no default{without}: add "
             f"the {what}, or a default to the schema"
         )
@@ -276,15 +247,12 @@ class AvroCompiler:
         if values.format == "n" and null is not None:
             return PlanNode(AvroOperation.NOTHING, column, null=null, place=place)
         if values.format.startswith("+u"):
-            children = []
-            for number, child in enumerate(values.children):
-                node = self._union(branches, child, number, f"{place}.{child.name}")
-                children.append(node)
-            type_ids = filter(None, values.format.partition(":")[2].split(","))
-            symbols = tuple((bytes((int(each),)), bytes((number,))) for number, each in enumerate(type_ids))
-            return PlanNode(
-                AvroOperation.UNION, column, children=tuple(children), symbols=symbols, place=place
+            children = tuple(
+                self._union(branches, child, number, f"{place}.{child.name}")
+                for number, child in enumerate(values.children)
             )
+            symbols = alternatives(values)
+            return PlanNode(AvroOperation.UNION, column, children=children, symbols=symbols, place=place)
         fitting: list[tuple[int, PlanNode]] = []
         refusals = []
         for number, branch in enumerate(branches):
@@ -292,13 +260,13 @@ class AvroCompiler:
                 continue
             try:
                 fitting.append((number, self._node(branch, field, column, place)))
-            except _DoesNotFitError as error:
+            except DoesNotFitError as error:
                 refusals.append(error)
         if not fitting:
             if len(refusals) == 1:
                 raise refusals[0]
             raise self._mismatch(list(branches), field, place)
-        exact = _EXACT.get(values.format)
+        exact = PLAIN_TYPES.get(values.format)
         number, node = next((each for each in fitting if kinds[each[0]] == exact), fitting[0])
         return node._replace(prefix=encode_varlong(number), null=null)
 
@@ -331,18 +299,16 @@ class AvroCompiler:
             kind = f"{kind} {schema['name']}"
         return f"{logical} in {kind}" if logical else str(kind)
 
-    def _mismatch(self, schema: Any, field: ArrowField, place: str) -> _DoesNotFitError:
-        where = f"column {self._column!r}" if self._column else "the data"
-        if place not in ("", self._column):
-            where += f", at {place!r},"
+    def _mismatch(self, schema: Any, field: ArrowField, place: str) -> DoesNotFitError:
         kind = _kind(schema) if not isinstance(schema, list) else ""
         logical = _logical(schema)
         remedy = _REMEDIES.get(logical or kind) or _REMEDIES.get(kind) or "cast it to the type of one of them"
         if logical in _TIMES:
             remedy = f"cast it to a {'time' if _TIMES[logical][0] == 'tt' else 'timestamp'}"
-        return _DoesNotFitError(
-            f"{where} is of type {type_name(field)}, which does not fit {self._described(schema)} of the "
-            f"Avro schema: {remedy}, or change the schema"
+        return DoesNotFitError(
+            f"is of type {type_name(field)}, which does not fit {self._described(schema)} of the Avro "
+            f"schema: {remedy}, or change the schema",
+            place,
         )
 
 
@@ -377,9 +343,11 @@ def scale(given: int, wanted: int) -> int:
 # -- types -------------------------------------------------------------------------------------------
 
 
-def _integer(schema: Any, values: ArrowField) -> PlanNode | None:
-    bits = _INT_BITS if _kind(schema) == "int" else _LONG_BITS
-    return PlanNode(AvroOperation.INTEGER, 0, b=bits) if values.format in INTEGERS else None
+def _scalar(schema: Any, values: ArrowField) -> PlanNode | None:
+    kind = _kind(schema)
+    operation, accepted, bits = _SCALARS[kind]
+    is_fixed = kind == "bytes" and values.format.startswith("w:")
+    return PlanNode(operation, 0, b=bits) if values.format in accepted or is_fixed else None
 
 
 def _date(schema: Any, values: ArrowField) -> PlanNode | None:
@@ -387,31 +355,15 @@ def _date(schema: Any, values: ArrowField) -> PlanNode | None:
         return PlanNode(AvroOperation.INTEGER, 0, a=-_MS_PER_DAY, b=_INT_BITS)
     if values.format == "tdD":
         return PlanNode(AvroOperation.INTEGER, 0, b=_INT_BITS)
-    return _integer(schema, values)
+    return _scalar(schema, values)
 
 
 def _time(schema: Any, values: ArrowField) -> PlanNode | None:
     letters, ticks = _TIMES[schema["logicalType"]]
     if values.format[:2] != letters:
-        return _integer(schema, values)
+        return _scalar(schema, values)
     bits = _INT_BITS if _kind(schema) == "int" else _LONG_BITS
     return PlanNode(AvroOperation.INTEGER, 0, a=scale(TICKS_PER_SECOND[values.format[2]], ticks), b=bits)
-
-
-def _floating(schema: Any, values: ArrowField) -> PlanNode | None:
-    is_double = _kind(schema) == "double"
-    operation = AvroOperation.DOUBLE if is_double else AvroOperation.FLOAT
-    return (
-        PlanNode(operation, 0)
-        if values.format in INTEGERS or values.format in ("efg" if is_double else "ef")
-        else None
-    )
-
-
-def _bytes(schema: Any, values: ArrowField) -> PlanNode | None:
-    accepted = TEXT if _kind(schema) == "string" else TEXT | BINARY
-    is_fixed = _kind(schema) == "bytes" and values.format.startswith("w:")
-    return PlanNode(AvroOperation.BYTES, 0) if values.format in accepted or is_fixed else None
 
 
 def _fixed(schema: Any, values: ArrowField) -> PlanNode | None:
@@ -458,39 +410,17 @@ def _enum(schema: Any, values: ArrowField) -> PlanNode | None:
     return PlanNode(AvroOperation.ENUM, 0, symbols=symbols) if values.format in TEXT and symbols else None
 
 
-def _array(schema: Any, values: ArrowField) -> PlanNode | None:
-    return (
-        PlanNode(AvroOperation.ARRAY, 0, children=_TO_BE_FILLED) if values.format.startswith(LISTS) else None
-    )
-
-
-def _map(schema: Any, values: ArrowField) -> PlanNode | None:
-    is_map = values.format == "+m" or (
-        values.format.startswith(LISTS)
-        and values.children[0].format == "+s"
-        and len(values.children[0].children) == 2
-    )
-    return PlanNode(AvroOperation.ARRAY, 0, children=_TO_BE_FILLED) if is_map else None
-
-
-def _record(schema: Any, values: ArrowField) -> PlanNode | None:
-    return PlanNode(AvroOperation.RECORD, 0, children=_TO_BE_FILLED) if values.format == "+s" else None
-
-
-_PLAIN: Final[dict[str, _MakeNode]] = {
-    "boolean": lambda schema, values: PlanNode(AvroOperation.BOOLEAN, 0) if values.format == "b" else None,
-    "int": _integer,
-    "long": _integer,
-    "float": _floating,
-    "double": _floating,
-    "bytes": _bytes,
-    "string": _bytes,
-    "fixed": _fixed,
-    "enum": _enum,
-    "array": _array,
-    "map": _map,
-    "record": _record,
+#: By type: the operation, the formats of columns that it takes, and ``b`` of its nodes.
+_SCALARS: Final[dict[str, tuple[AvroOperation, frozenset[str], int]]] = {
+    "boolean": (AvroOperation.BOOLEAN, frozenset("b"), 0),
+    "int": (AvroOperation.INTEGER, INTEGERS, _INT_BITS),
+    "long": (AvroOperation.INTEGER, INTEGERS, _LONG_BITS),
+    "float": (AvroOperation.FLOAT, INTEGERS | frozenset("ef"), 0),
+    "double": (AvroOperation.DOUBLE, INTEGERS | frozenset("efg"), 0),
+    "bytes": (AvroOperation.BYTES, TEXT | BINARY, 0),
+    "string": (AvroOperation.BYTES, TEXT, 0),
 }
+_PLAIN: Final[dict[str, _MakeNode]] = {"fixed": _fixed, "enum": _enum}
 _LOGICAL: Final[dict[tuple[str, Any], _MakeNode]] = {
     ("int", "date"): _date,
     ("int", "time-millis"): _time,

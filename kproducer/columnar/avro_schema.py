@@ -16,7 +16,8 @@ from kproducer.errors import InvalidArgumentError
 _DEFAULT_NAME: Final = "Record"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UUID_EXTENSION: Final = "arrow.uuid"
-_PLAIN: Final[dict[str, Any]] = {
+#: By Arrow format.
+PLAIN_TYPES: Final[dict[str, Any]] = {
     "n": "null", "b": "boolean", "c": "int", "C": "int", "s": "int", "S": "int", "i": "int", "I": "long",
     "l": "long", "L": "long", "e": "float", "f": "float", "g": "double",
     **dict.fromkeys(TEXT, "string"),
@@ -136,8 +137,8 @@ def _of_type(field: ArrowField, name: str, place: str, extension: str = "") -> A
     text = field.format
     if _UUID_EXTENSION in (extension, field.extension):
         return {"type": "string", "logicalType": "uuid"}
-    if text in _PLAIN:
-        return _PLAIN[text]
+    if text in PLAIN_TYPES:
+        return PLAIN_TYPES[text]
     if text in _LOGICAL:
         kind, logical = _LOGICAL[text]
         return {"type": kind, "logicalType": logical}

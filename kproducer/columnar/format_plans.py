@@ -1,4 +1,4 @@
-"""FormatPlans: from the columns of a call to an ``EncoderPlan``; the same for all formats.
+"""FormatPlans: from the columns of a call to the kernel's plan: the base class of all formats.
 
 To make a plan takes longer than to send a hundred rows, so a format remembers the last ones, and what they
 were made of. The registry is asked in each call, as ``TopicLookUps`` says: an answer may get another schema.
@@ -6,15 +6,15 @@ were made of. The registry is asked in each call, as ``TopicLookUps`` says: an a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import attrs
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.columns.encoder_plan import EncoderPlan, Format, PlanNode
-from kproducer.columnar.chosen_columns import ChosenColumns
+from kproducer._core.kernel.encoder_plan import EncoderPlan, Format, PlanNode
+from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.schema_registry.registry_serializer import FoundSchema, SchemaFormat
 
@@ -26,9 +26,8 @@ _MOST_REMEMBERED = 100
 class RootMaker(Protocol):
     """Makes the root of a plan from chosen columns: what differs between the formats. Picklable."""
 
-    @property
-    def format(self) -> Format:
-        """Which operations the plan has."""
+    #: Which operations the plan has.
+    format: ClassVar[Format]
 
     def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
         """The root, for keys or values.
@@ -38,13 +37,12 @@ class RootMaker(Protocol):
         """
 
 
-M = TypeVar("M", bound=RootMaker, covariant=True)
 F = TypeVar("F", bound=SchemaFormat)
 
 
 # Compared by identity, because the contents of a schema cannot be hashed.
 @attrs.frozen(eq=False)
-class ResolvedColumns(Generic[M]):
+class ResolvedColumns:
     """A ``ColumnFormat`` with a known schema, which needs no registry. Picklable.
 
     Attributes:
@@ -54,7 +52,7 @@ class ResolvedColumns(Generic[M]):
     """
 
     columns: str | tuple[str, ...] | None
-    maker: M = attrs.field(repr=False)
+    maker: RootMaker = attrs.field(repr=False)
     prefix: bytes = b""
     header: tuple[str, bytes] | None = None
 
@@ -64,43 +62,57 @@ class ResolvedColumns(Generic[M]):
         return CompiledColumns(EncoderPlan(self.maker.format, root, self.prefix), self.header)
 
 
-class FormatPlans(Generic[F, M]):
-    """The plans of one format. Thread-safe: two threads at most make the same plan twice.
+class FormatPlans(Generic[F]):
+    """A ``ColumnFormat`` with its plans. Thread-safe: two threads at most make the same plan twice.
 
     Args:
-        columns: as the format takes them.
+        columns: as the application gave them.
         source: of schemas; ``None``: columns are written without one.
         make: from the format of the schema, and what the registry has (``None``: no registry); both are
             ``None`` without a source.
         derive: the schema of columns, if the source wants that.
+
+    Raises:
+        ConfigError: ``columns`` is wrong.
     """
 
     def __init__(
         self,
-        columns: str | tuple[str, ...] | None,
+        columns: str | Sequence[str] | None,
         source: SchemaSource[F] | None,
-        make: Callable[[F | None, FoundSchema | None], M],
+        make: Callable[[F | None, FoundSchema | None], RootMaker],
         derive: Callable[[ChosenColumns], str] | None = None,
     ) -> None:
+        self._columns = names = checked_columns(type(self).__name__, columns)
         self._source = source
 
         def derived(wanted: ColumnsToEncode) -> str:
             assert derive is not None
-            return derive(ChosenColumns.of(columns, wanted))
+            return derive(ChosenColumns.of(names, wanted))
 
-        def resolved(schema_format: F | None, found: FoundSchema | None) -> ResolvedColumns[M]:
-            names = (b"", None) if found is None else (found.prefix, found.header)
-            return ResolvedColumns(columns, make(schema_format, found), *names)
+        def resolved(schema_format: F | None, found: FoundSchema | None) -> ResolvedColumns:
+            id_of_schema = (b"", None) if found is None else (found.prefix, found.header)
+            return ResolvedColumns(names, make(schema_format, found), *id_of_schema)
 
         remember = lru_cache(_MOST_REMEMBERED)
         # Remembered by their arguments: columns without their topic, formats (the same objects, because the
         # source remembers them), and plans.
         self._derived: Callable[[ColumnsToEncode], str] = remember(derived)
-        self._resolved: Callable[..., ResolvedColumns[M]] = remember(resolved)
-        self._compiled: Callable[..., CompiledColumns] = remember(_compiled)
+        self._resolved: Callable[..., ResolvedColumns] = remember(resolved)
+        self._compiled: Callable[..., CompiledColumns] = remember(ResolvedColumns.compile_columns)
 
-    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns[M]:
-        """The format with the schema of one topic. May block for the registry. Raises as ``SchemaSource``."""
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._columns!r})"
+
+    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns:
+        """The same format with the schema of one topic, which needs no registry. May block. Picklable.
+
+        Raises:
+            InvalidArgumentError: the columns are missing; no schema can be derived from their types; or the
+                topic is a column, but the registry needs to know the topic.
+            SerializationError: there is no schema, or it is not valid or has rules.
+            SchemaRegistryError: the registry refused the schema, or is not reachable.
+        """
         if self._source is None:
             return self._resolved(None, None)
         derived = self._derived(wanted._replace(topic=None)) if self._source.derives else None
@@ -109,7 +121,3 @@ class FormatPlans(Generic[F, M]):
     def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
         """See ``ColumnFormat``."""
         return self._compiled(self.resolve(wanted), wanted._replace(topic=None))
-
-
-def _compiled(resolved: ResolvedColumns[Any], wanted: ColumnsToEncode) -> CompiledColumns:
-    return resolved.compile_columns(wanted)

@@ -6,14 +6,13 @@ Source: RFC 8259; Confluent Schema Registry, "Wire format".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 
-from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.columns.encoder_plan import Format, PlanNode
-from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
-from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
+from kproducer._core.kernel.encoder_plan import Format, PlanNode
+from kproducer.columnar.chosen_columns import ChosenColumns
+from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.json_constraints import UNCONSTRAINED, Constraints
 from kproducer.columnar.json_plan import JsonCompiler, JsonOptions
 from kproducer.columnar.json_schema import schema_of_fields
@@ -25,7 +24,7 @@ from kproducer.schema_registry.registry_serializer import FoundSchema
 from kproducer.schema_registry.schemas import Schema
 
 
-class Json:
+class Json(FormatPlans[JsonFormat]):
     """A format for ``send_arrow``: keys or values as JSON, made of columns. Thread-safe.
 
     With a schema, the names and types of the columns are compared with it before anything is sent, and null
@@ -63,16 +62,13 @@ class Json:
         nan: Literal["error", "null"] = "error",
         decimals: Literal["number", "string"] = "number",
     ) -> None:
-        self._columns = checked_columns("Json", columns)
         options = JsonOptions(
             omits_nulls=_is_second("nulls", nulls, "write", "omit"),
             nan_is_null=_is_second("nan", nan, "error", "null"),
             decimals_are_strings=_is_second("decimals", decimals, "number", "string"),
         )
         if schema is None and registry is None and not conf:
-            self._plans: FormatPlans[JsonFormat, JsonRoot] = FormatPlans(
-                self._columns, None, lambda *_: JsonRoot(options)
-            )
+            super().__init__(columns, None, lambda *_: JsonRoot(options))
             return
         try:
             import jsonschema_rs  # noqa: F401
@@ -89,29 +85,12 @@ class Json:
             lambda given, conf: JsonFormat("Json: schema", given, registry, conf["validate"]),
         )
         validates = bool(source.conf["validate"])
-        self._plans = FormatPlans(
-            self._columns,
+        super().__init__(
+            columns,
             source,
             lambda schema_format, found: JsonRoot.of(options, validates, schema_format, found),
             lambda chosen: schema_of_fields(chosen, title, options),
         )
-
-    def __repr__(self) -> str:
-        return f"Json({self._columns!r})"
-
-    def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
-        """See ``ColumnFormat``."""
-        return self._plans.compile_columns(wanted)
-
-    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns[JsonRoot]:
-        """The same format with the schema of one topic, which needs no registry. May block. Picklable.
-
-        Raises:
-            InvalidArgumentError: the columns are missing, or no schema can be derived from their types.
-            SerializationError: there is no schema, or it is not valid or has rules.
-            SchemaRegistryError: the registry refused the schema, or is not reachable.
-        """
-        return self._plans.resolve(wanted)
 
 
 @attrs.frozen
@@ -125,6 +104,8 @@ class JsonRoot:
 
     options: JsonOptions
     schema: tuple[Any, Mapping[str, Any]] | None = attrs.field(default=None, repr=False)
+
+    format: ClassVar = Format.JSON
 
     @classmethod
     def of(
@@ -144,18 +125,10 @@ class JsonRoot:
         assert schema is not None
         return cls(options, schema_format.parsed(schema) if validates else None)
 
-    @property
-    def format(self) -> Format:
-        """See ``RootMaker``."""
-        return Format.JSON
-
     def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
         """See ``RootMaker``."""
         constraints = UNCONSTRAINED if self.schema is None else Constraints.of(*self.schema)
-        compiler = JsonCompiler(self.options, role)
-        if chosen.is_single:
-            return compiler.column(*chosen.columns[0], constraints)
-        return compiler.row(chosen, constraints)
+        return JsonCompiler(self.options, constraints, role).compile(chosen)
 
 
 def _is_second(name: str, given: object, first: str, second: str) -> bool:

@@ -51,10 +51,11 @@ from kproducer.columnar.chosen_columns import (
     TEXT,
     TICKS_PER_SECOND,
     ChosenColumns,
+    listed,
     type_name,
 )
+from kproducer.columnar.column_compiler import ColumnCompiler, DoesNotFitError, alternatives, inner_place
 from kproducer.columnar.json_constraints import Constraints, ViolatedError
-from kproducer.errors import InvalidArgumentError
 
 UUID_EXTENSION: Final = "arrow.uuid"
 _MS_PER_DAY: Final = 86_400_000
@@ -64,7 +65,6 @@ _FLOAT_BYTES: Final = {"e": 2, "f": 4, "g": 8}
 #: JSON types that have to be quoted if they are keys, because they are not strings.
 _UNQUOTED: Final = frozenset({"boolean", "integer"})
 _REMEDIES: Final = {
-    "null": "leave the column out",
     "boolean": "cast it to bool",
     "integer": "cast it to int64",
     "number": "cast it to float64",
@@ -146,53 +146,39 @@ def _scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | N
     return None
 
 
-class JsonCompiler:
+class JsonCompiler(ColumnCompiler):
     """Compiles the columns of one call.
 
     Args:
         options: of the format.
+        constraints: of the schema.
         role: ``"key"`` or ``"value"``.
     """
 
-    def __init__(self, options: JsonOptions, role: str) -> None:
-        self._options = options
-        self._role = role
-        # The column that is being compiled, for texts of errors.
-        self._column = ""
+    def __init__(self, options: JsonOptions, constraints: Constraints, role: str) -> None:
+        super().__init__(role)
+        self._options, self._constraints = options, constraints
 
-    def row(self, chosen: ChosenColumns, constraints: Constraints) -> PlanNode:
-        """The node that makes an object of the columns of a row.
-
-        Args:
-            chosen: the columns. Others that the schema names are written as well.
-            constraints: of the schema.
-
-        Raises:
-            InvalidArgumentError: a type has no form in JSON, or does not fit the schema.
-        """
-        named = constraints.properties
+    def row(self, chosen: ChosenColumns) -> PlanNode:
+        """An object of the columns. Others that the schema names are written as well."""
+        named = self._constraints.properties
         others = [column for column in chosen.others if column[1].name in named]
         columns = sorted([*chosen.columns, *others]) if others else chosen.columns
         names = [field.name for _, field in columns]
         try:
-            constraints = constraints.narrowed("object", names)
+            constraints = self._constraints.narrowed("object", names)
         except ViolatedError as error:
-            raise InvalidArgumentError(
-                f"{self._role}: an object of the columns ({', '.join(map(repr, names[:20]))}"
-                f"{', ...' if len(names) > 20 else ''}) does not fit the JSON Schema: it {error}: choose "
-                "other columns, or change the schema"
+            raise DoesNotFitError(
+                f"an object of the columns ({listed(names)}) does not fit the JSON Schema: it {error}: "
+                "choose other columns, or change the schema"
             ) from None
         children = self._members(columns, "", constraints)
         return PlanNode(JsonOperation.OBJECT, ROW, children=children)
 
-    def column(self, number: int, field: ArrowField, constraints: Constraints) -> PlanNode:
-        """The node that writes one column.
-
-        Raises:
-            InvalidArgumentError: as for ``row``.
-        """
-        self._column = field.name
-        return self._node(field, number, "", constraints, _Around.of(b"", constraints))
+    def column(self, number: int, field: ArrowField) -> PlanNode:
+        """The values of the column, without an object around them."""
+        around = _Around.of(b"", self._constraints)
+        return self._node(field, number, "", self._constraints, around)
 
     def _node(
         self, field: ArrowField, column: int, place: str, constraints: Constraints, around: _Around
@@ -200,7 +186,7 @@ class JsonCompiler:
         values = field.values
         if values.format == "n":
             if around.null is None:
-                raise self._mismatch(field, place, constraints, "is null, which is not allowed")
+                raise _mismatch(field, place, constraints, "is null, which is not allowed")
             return PlanNode(JsonOperation.NOTHING, column, null=around.null, place=place)
         if values.format.startswith("+u"):
             return self._union(values, column, place, constraints, around)
@@ -216,14 +202,11 @@ class JsonCompiler:
             node, kind = PlanNode(JsonOperation.OBJECT, 0), "object"
             names = [child.name for child in values.children]
         else:
-            raise InvalidArgumentError(
-                f"{self._role}: {self._where(place)} is of type {type_name(field)}, which is not written as "
-                "JSON: cast it, or leave it out"
-            )
+            raise DoesNotFitError(not_written_as_json(field), place)
         try:
             narrowed = constraints.narrowed(kind, names)
         except ViolatedError as error:
-            raise self._mismatch(field, place, constraints, str(error)) from None
+            raise _mismatch(field, place, constraints, str(error)) from None
         children: tuple[PlanNode, ...] = ()
         if kind == "array":
             children = (self._element(values, place, narrowed),)
@@ -242,13 +225,11 @@ class JsonCompiler:
         members = []
         seen = set()
         for number, field in fields:
-            inner = f"{place}.{field.name}" if place else field.name
+            inner = inner_place(place, field.name)
             if not place:
                 self._column = field.name
             if field.name in seen:
-                raise InvalidArgumentError(
-                    f"{self._role}: {self._where(inner)} exists twice: rename one of them"
-                )
+                raise DoesNotFitError("exists twice: rename one of them", inner)
             seen.add(field.name)
             within = constraints.of_member(field.name)
             around = _Around.of(f",{json.dumps(field.name, ensure_ascii=False)}:".encode(), within)
@@ -266,9 +247,9 @@ class JsonCompiler:
         key, value = entry.values.children
         found = scalar(key, self._options)
         if found is None or found[0].operation in (JsonOperation.FLOAT, JsonOperation.DECIMAL):
-            raise InvalidArgumentError(
-                f"{self._role}: {self._where(f'{place}.key')} is of type {type_name(key)}, but keys in JSON "
-                "are strings: cast it to string"
+            raise DoesNotFitError(
+                f"is of type {type_name(key)}, but keys in JSON are strings: cast it to string",
+                f"{place}.key",
             )
         node, kind = found
         quote = b'"' if kind in _UNQUOTED else b""
@@ -286,28 +267,23 @@ class JsonCompiler:
             self._node(child, number, f"{place}.{child.name}", constraints, around)
             for number, child in enumerate(values.children)
         )
-        type_ids = filter(None, values.format.partition(":")[2].split(","))
-        symbols = tuple((bytes((int(each),)), bytes((number,))) for number, each in enumerate(type_ids))
+        symbols = alternatives(values)
         return PlanNode(JsonOperation.UNION, column, children=children, symbols=symbols, place=place)
 
-    # -- errors --------------------------------------------------------------------------------------
 
-    def _where(self, place: str) -> str:
-        where = f"column {self._column!r}" if self._column else "the data"
-        return where if place in ("", self._column) else f"{where}, at {place!r},"
+def not_written_as_json(field: ArrowField) -> str:
+    """The text of an error, without the column."""
+    return f"is of type {type_name(field)}, which is not written as JSON: cast it, or leave it out"
 
-    def _mismatch(
-        self, field: ArrowField, place: str, constraints: Constraints, problem: str
-    ) -> InvalidArgumentError:
-        remedy = next(
-            (text for kind, text in _REMEDIES.items() if kind != "null" and _allows(constraints, kind)),
-            _REMEDIES["null"],
-        )
-        wanted = f"the property {place!r} of the JSON Schema" if place else "the JSON Schema"
-        return InvalidArgumentError(
-            f"{self._role}: {self._where(place)} is of type {type_name(field)} and does not fit {wanted}: "
-            f"it {problem}: {remedy}, or change the schema"
-        )
+
+def _mismatch(field: ArrowField, place: str, constraints: Constraints, problem: str) -> DoesNotFitError:
+    fitting = (text for kind, text in _REMEDIES.items() if _allows(constraints, kind))
+    wanted = f"the property {place!r} of the JSON Schema" if place else "the JSON Schema"
+    return DoesNotFitError(
+        f"is of type {type_name(field)} and does not fit {wanted}: it {problem}: "
+        f"{next(fitting, 'leave the column out')}, or change the schema",
+        place,
+    )
 
 
 def _allows(constraints: Constraints, kind: str) -> bool:

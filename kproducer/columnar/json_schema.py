@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from kproducer._core.columns.encoder_plan import ArrowField, JsonOperation
-from kproducer.columnar.chosen_columns import LISTS, ChosenColumns, type_name
-from kproducer.columnar.json_plan import JsonOptions, scalar
+from kproducer._core.kernel.encoder_plan import ArrowField, JsonOperation
+from kproducer.columnar.chosen_columns import LISTS, ChosenColumns
+from kproducer.columnar.column_compiler import inner_place
+from kproducer.columnar.json_plan import JsonOptions, not_written_as_json, scalar
 from kproducer.errors import InvalidArgumentError
 
 #: Schema Registry assumes it for schemas that name none.
@@ -63,7 +64,7 @@ class _Types:
     def of_object(self, fields: list[ArrowField], place: str) -> dict[str, Any]:
         properties = {}
         for field in fields:
-            inner = f"{place}.{field.name}" if place else field.name
+            inner = inner_place(place, field.name)
             properties[field.name] = (
                 self.of_values(field, inner) if self._options.omits_nulls else self._of_field(field, inner)
             )
@@ -102,10 +103,7 @@ class _Types:
             }
         found = scalar(field, self._options)
         if found is None:
-            raise InvalidArgumentError(
-                f"column {place!r} is of type {type_name(field)}, which is not written as JSON: cast it, or "
-                "leave it out"
-            )
+            raise InvalidArgumentError(f"column {place!r} {not_written_as_json(field)}")
         node, kind = found
         schema: dict[str, Any] = {"type": kind, **_details(JsonOperation(node.operation), bool(node.b))}
         can_be_nan = node.operation == JsonOperation.FLOAT and self._options.nan_is_null

@@ -6,14 +6,13 @@ Source: Protocol Buffers documentation, "Encoding"; Confluent Schema Registry, "
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
-from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.columns.encoder_plan import Format, PlanNode
-from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
-from kproducer.columnar.format_plans import FormatPlans, ResolvedColumns
+from kproducer._core.kernel.encoder_plan import Format, PlanNode
+from kproducer.columnar.chosen_columns import ChosenColumns
+from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.protobuf_plan import ProtobufCompiler
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import ConfigError
@@ -21,7 +20,7 @@ from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.protobuf import SETTINGS, ProtobufFormat
 
 
-class Protobuf:
+class Protobuf(FormatPlans[ProtobufFormat]):
     """A format for ``send_arrow``: keys or values that are Protobuf messages, made of columns. Thread-safe.
 
     Args:
@@ -58,7 +57,6 @@ class Protobuf:
                 "Protobuf: message: expected a class that protoc generates, or the Descriptor of a message, "
                 f"not {message!r:.200}"
             )
-        self._columns = checked_columns("Protobuf", columns)
         source = SchemaSource(
             "Protobuf",
             GetMessageClass(self._message),
@@ -68,24 +66,10 @@ class Protobuf:
             lambda message_class, conf: ProtobufFormat("Protobuf", message_class, conf),
         )
         root = ProtobufRoot(self._message)
-        self._plans = FormatPlans(self._columns, source, lambda *_: root)
+        super().__init__(columns, source, lambda *_: root)
 
     def __repr__(self) -> str:
         return f"Protobuf({self._message.full_name}, {self._columns!r})"
-
-    def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
-        """See ``ColumnFormat``."""
-        return self._plans.compile_columns(wanted)
-
-    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns[ProtobufRoot]:
-        """The same format with the schema's id for one topic, which needs no registry. May block. Picklable.
-
-        Raises:
-            InvalidArgumentError: the topic is a column, but the registry needs to know the topic.
-            SerializationError: the registry has no schema, or it has rules or does not have this message.
-            SchemaRegistryError: the registry refused the schema, or is not reachable.
-        """
-        return self._plans.resolve(wanted)
 
 
 @attrs.frozen
@@ -98,15 +82,11 @@ class ProtobufRoot:
 
     message: Any
 
-    @property
-    def format(self) -> Format:
-        """See ``RootMaker``."""
-        return Format.PROTOBUF
+    format: ClassVar = Format.PROTOBUF
 
     def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
         """See ``RootMaker``."""
-        compiler = ProtobufCompiler(self.message, role)
-        return compiler.column(*chosen.columns[0]) if chosen.is_single else compiler.row(chosen)
+        return ProtobufCompiler(self.message, role).compile(chosen)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, (_serialized_files(self.message.file), self.message.full_name)

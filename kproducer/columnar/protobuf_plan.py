@@ -18,12 +18,12 @@ from kproducer._core.columns.encoder_plan import (
     ProtobufOperation,
 )
 from kproducer.columnar.chosen_columns import LISTS, ChosenColumns, not_in_schema
+from kproducer.columnar.column_compiler import ColumnCompiler, DoesNotFitError, alternatives, inner_place
 from kproducer.columnar.protobuf_types import (
     END_GROUP,
     GROUP,
     KINDS,
     SIZED,
-    DoesNotFitError,
     described,
     is_packed,
     is_repeated,
@@ -33,7 +33,6 @@ from kproducer.columnar.protobuf_types import (
     tag,
 )
 from kproducer.columnar.protobuf_well_known import well_known
-from kproducer.errors import InvalidArgumentError
 
 #: The most oneofs of a message: the kernel keeps a bit for each in one word.
 _MOST_ONEOFS: Final = 63
@@ -55,7 +54,7 @@ class _Member(NamedTuple):
     is_oneof: bool
 
 
-class ProtobufCompiler:
+class ProtobufCompiler(ColumnCompiler):
     """Compiles one message for the columns of one call.
 
     Args:
@@ -64,49 +63,24 @@ class ProtobufCompiler:
     """
 
     def __init__(self, message: Any, role: str) -> None:
+        super().__init__(role)
         self._message = message
-        self._role = role
-        # The column that is being compiled, for texts of errors.
-        self._column = ""
 
     def row(self, chosen: ChosenColumns) -> PlanNode:
-        """The node that makes a message of the columns of a row.
-
-        Raises:
-            InvalidArgumentError: a column does not fit, or one is missing.
-        """
+        """A message of the columns."""
         members = _members(self._message)
         others = [column for column in chosen.others if column[1].name in members]
-        try:
-            fields = self._fields(self._message, [*chosen.columns, *others], "", "column")
-        except DoesNotFitError as error:
-            raise self._refused(error) from None
+        fields = self._fields(self._message, [*chosen.columns, *others], "", "column")
         return PlanNode(ProtobufOperation.FIELDS, ROW, children=fields)
 
     def column(self, number: int, field: ArrowField) -> PlanNode:
-        """The node that makes a message of one column.
-
-        Raises:
-            InvalidArgumentError: it does not fit.
-        """
-        self._column = field.name
-        try:
-            node = self._message_node(self._message, field, "", "field")
-            # Refused, because the other operations write a length first, which the outermost message does not
-            # have.
-            if node.operation != ProtobufOperation.MESSAGE:
-                raise mismatch(field, "", "the outermost message", "make it a struct")
-        except DoesNotFitError as error:
-            raise self._refused(error) from None
+        """The values of the column, which are messages."""
+        node = self._message_node(self._message, field, "", "field")
+        # Refused, because the other operations write a length first, which the outermost message does not
+        # have.
+        if node.operation != ProtobufOperation.MESSAGE:
+            raise mismatch(field, "", "the outermost message", "make it a struct")
         return node._replace(operation=ProtobufOperation.FIELDS, column=number)
-
-    def _refused(self, error: DoesNotFitError) -> InvalidArgumentError:
-        if error.place is None:
-            return InvalidArgumentError(f"{self._role}: {error}")
-        where = f"column {self._column!r}" if self._column else "the data"
-        if error.place not in ("", self._column):
-            where += f", at {error.place!r},"
-        return InvalidArgumentError(f"{self._role}: {where} {error}")
 
     # -- messages and oneofs -----------------------------------------------------------------------------
 
@@ -145,7 +119,7 @@ class ProtobufCompiler:
             if name in found:
                 raise DoesNotFitError(
                     f"{what}s {found[name][2].name!r} and {arrow_field.name!r} are both field "
-                    f"{_inner(place, name)!r} of {message.full_name}: leave one of them out"
+                    f"{inner_place(place, name)!r} of {message.full_name}: leave one of them out"
                 )
             found[name] = member, number, arrow_field
         for field in message.fields:
@@ -161,7 +135,7 @@ class ProtobufCompiler:
             if what == "column":
                 self._column = arrow_field.name
             make = self._oneof if member.is_oneof else self._field
-            node = make(member.descriptor, arrow_field, number, _inner(place, member.descriptor.name))
+            node = make(member.descriptor, arrow_field, number, inner_place(place, member.descriptor.name))
             if member.oneof is not None and member.oneof.name in oneofs:
                 node = node._replace(size=oneofs[member.oneof.name])
             nodes.append(node)
@@ -187,16 +161,10 @@ class ProtobufCompiler:
                     f"the alternative {child.name!r} of the union {place!r} is not in oneof "
                     f"{oneof.full_name} (fields: {names}): rename it, or leave it out"
                 )
-            children.append(self._field(field, child, number, _inner(place, field.name)))
-        type_ids = values.format.partition(":")[2].split(",")
-        symbols = tuple((bytes((int(each),)), bytes((number,))) for number, each in enumerate(type_ids))
+            children.append(self._field(field, child, number, inner_place(place, field.name)))
+        symbols = alternatives(values)
         return PlanNode(
-            ProtobufOperation.UNION,
-            column,
-            null=b"",
-            children=tuple(children),
-            symbols=symbols,
-            place=place,
+            ProtobufOperation.UNION, column, b"", b"", tuple(children), symbols=symbols, place=place
         )
 
     # -- fields ------------------------------------------------------------------------------------------
@@ -277,7 +245,3 @@ def _shared_oneofs(message: Any, members: Iterable[_Member]) -> dict[str, int]:
             "or make each of these oneofs one union"
         )
     return {name: number for number, name in enumerate(names, NOT_IF_DEFAULT + 1)}
-
-
-def _inner(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name

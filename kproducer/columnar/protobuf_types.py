@@ -49,6 +49,7 @@ from typing import Any, Final, NamedTuple
 from kproducer._core.columns.encoder_plan import ArrowField, PlanNode, ProtobufOperation
 from kproducer._core.kernel.varint import encode_unsigned
 from kproducer.columnar.chosen_columns import BINARY, INTEGERS, TEXT, type_name
+from kproducer.columnar.column_compiler import DoesNotFitError
 
 #: Wire types of Protobuf's encoding.
 VARINT: Final = 0
@@ -105,18 +106,6 @@ KINDS: Final = {
     17: Kind("sint32", VARINT, ProtobufOperation.ZIGZAG, INTEGERS, "int32", 32),
     18: Kind("sint64", VARINT, ProtobufOperation.ZIGZAG, INTEGERS, "int64", 64),
 }
-
-
-class DoesNotFitError(Exception):
-    """A column and a message do not fit. Its text becomes that of an ``InvalidArgumentError``.
-
-    Attributes:
-        place: of the value; the text then lacks the column. ``None``: the text is complete.
-    """
-
-    def __init__(self, text: str, place: str | None = None) -> None:
-        super().__init__(text)
-        self.place = place
 
 
 def mismatch(arrow_field: ArrowField, place: str, wanted: str, remedy: str) -> DoesNotFitError:

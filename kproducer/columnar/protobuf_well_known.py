@@ -55,18 +55,16 @@ def well_known(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | 
 # -- times and scalars -------------------------------------------------------------------------------
 
 
-def _timestamp(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
-    text = arrow_field.values.format
-    if not text.startswith("ts"):
-        return None
-    return PlanNode(ProtobufOperation.TIMESTAMP, 0, a=TICKS_PER_SECOND[text[2]], place=place)
+def _seconds(operation: ProtobufOperation, letters: str) -> _MakeNode:
+    """For messages with seconds and nanoseconds, of columns whose formats begin with ``letters``."""
 
+    def make(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
+        text = arrow_field.values.format
+        if not text.startswith(letters):
+            return None
+        return PlanNode(operation, 0, a=TICKS_PER_SECOND[text[2]], place=place)
 
-def _duration(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
-    text = arrow_field.values.format
-    if not text.startswith("tD"):
-        return None
-    return PlanNode(ProtobufOperation.DURATION, 0, a=TICKS_PER_SECOND[text[2]], place=place)
+    return make
 
 
 def _date(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
@@ -171,8 +169,8 @@ _JSON: Final = "make it bool, a number, text, a struct, a list, or a map with te
 _MakeNode = Callable[[Any, ArrowField, str], "PlanNode | None"]
 #: By the name of a message: the function that makes its node, and what to do about a column of another type.
 _WELL_KNOWN: Final[dict[str, tuple[_MakeNode, str]]] = {
-    "google.protobuf.Timestamp": (_timestamp, "cast it to a timestamp"),
-    "google.protobuf.Duration": (_duration, "cast it to a duration"),
+    "google.protobuf.Timestamp": (_seconds(ProtobufOperation.TIMESTAMP, "ts"), "cast it to a timestamp"),
+    "google.protobuf.Duration": (_seconds(ProtobufOperation.DURATION, "tD"), "cast it to a duration"),
     "google.type.Date": (_date, "cast it to date32"),
     "google.protobuf.Struct": (_struct, "make it a struct, or a map with text as keys"),
     "google.protobuf.ListValue": (_json_list, "make it a list"),

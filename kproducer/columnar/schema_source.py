@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from kproducer._core.bulk.column_format import ColumnsToEncode
@@ -67,9 +68,7 @@ class SchemaSource(Generic[F]):
         self._format = None if self.derives else make_format(None if is_latest else schema, conf)
         if registry is not None:
             SchemaLookUp.of(owner, "value", self._format or make_format(None, conf), registry, conf)
-        # By role and derived schema: the format, and the registry's look-ups (``None``: there is no
-        # registry). Grows up to a limit, and is then emptied.
-        self._known: dict[tuple[str, str | None], tuple[F, TopicLookUps[FoundSchema] | None]] = {}
+        self._look_ups = lru_cache(_MOST_DERIVED)(self._new_look_ups)
 
     def find(self, wanted: ColumnsToEncode, derived: str | None) -> tuple[F, FoundSchema | None]:
         """The format and the registered schema (``None``: there is no registry). May block.
@@ -85,12 +84,7 @@ class SchemaSource(Generic[F]):
             SerializationError: there is no schema, or it is not valid or has rules.
             SchemaRegistryError: the registry refused the schema, or is not reachable.
         """
-        known = self._known.get((wanted.role, derived))
-        if known is None:
-            if len(self._known) >= _MOST_DERIVED:
-                self._known = {}
-            known = self._known[wanted.role, derived] = self._look_ups(wanted.role, derived)
-        schema_format, look_ups = known
+        schema_format, look_ups = self._look_ups(wanted.role, derived)
         if look_ups is None:
             return schema_format, None
         if wanted.topic is None:
@@ -100,7 +94,8 @@ class SchemaSource(Generic[F]):
             )
         return schema_format, look_ups.find(wanted.topic)
 
-    def _look_ups(self, role: str, derived: str | None) -> tuple[F, TopicLookUps[FoundSchema] | None]:
+    def _new_look_ups(self, role: str, derived: str | None) -> tuple[F, TopicLookUps[FoundSchema] | None]:
+        """The format, and the registry's look-ups (``None``: there is no registry)."""
         schema_format = self._format or self._make_format(derived, self.conf)
         if self._registry is None:
             return schema_format, None

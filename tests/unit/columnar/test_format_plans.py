@@ -128,7 +128,7 @@ def test_what_is_remembered_is_bounded() -> None:
             made.append(chosen.columns[0][1].name)
             return Json().resolve(wanted()).maker.root(chosen, role)
 
-    plans: FormatPlans[Any, Any] = FormatPlans(None, None, lambda *_: CountingMaker())
+    plans: FormatPlans[Any] = FormatPlans(None, None, lambda *_: CountingMaker())
     calls = [ColumnsToEncode((ArrowField(str(n), "l"),), frozenset(), "t", "value") for n in range(101)]
     for each in [calls[0], *calls[:100]]:
         plans.compile_columns(each)
