@@ -377,6 +377,11 @@ def test_a_oneof_from_a_union(is_sparse):
     ]  # fmt: skip
 
 
+def test_a_union_without_alternatives_takes_no_rows():
+    union = pa.UnionArray.from_sparse(pa.array([], pa.int8()), [])
+    assert rows(message_class(ONEOF), pa.table({"pick": union})) == []
+
+
 def test_fields_by_their_names_in_json_and_in_the_order_of_their_numbers():
     text = """
     message M {
