@@ -1,11 +1,10 @@
 """The Arrow types of Spark's columns, and rows as Arrow data for Spark versions that pass rows to a writer.
 
-Source: ``pyspark.sql.pandas.types``.
+Source: ``pyspark.sql.pandas.types``; ``pyspark.sql.conversion``, as of Spark 4.0.
 """
 
 from __future__ import annotations
 
-import datetime
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -14,15 +13,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import types as t
+from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_type
 
 #: Rows per RecordBatch, if Spark passes rows.
 _CHUNK_ROWS = 4096
 #: Types that Spark writes to Arrow as structs of its own.
 _OPAQUE_TYPES = ("VariantType", "GeometryType", "GeographyType")
-
-#: Converts a value of a row to one that Arrow takes.
-_Convert = Callable[[Any], Any]
 
 
 def arrow_type(data_type: t.DataType) -> pa.DataType:
@@ -74,55 +71,16 @@ def _has_arrow_type(data_type: t.DataType) -> bool:
 def record_batches(
     rows: Iterable[Any], schema: t.StructType, reads: Callable[[str], bool]
 ) -> Iterator[pa.RecordBatch]:
-    """Convert rows to RecordBatches of ``schema``.
+    """Convert rows to RecordBatches with the columns that are needed.
 
     Args:
         rows: as Spark passes them: timestamps without a time zone are in that of the machine.
         schema: of the DataFrame.
-        reads: whether the values of a column are needed; otherwise they become nulls.
+        reads: whether the values of a column are needed.
     """
-    columns = [
-        (position, arrow_type(field.dataType), _converter(field.dataType)) if reads(field.name) else None
-        for position, field in enumerate(schema)
-    ]
+    positions = [position for position, name in enumerate(schema.names) if reads(name)]
+    needed = t.StructType([schema[position] for position in positions])
     remaining = iter(rows)
-    while chunk := list(islice(remaining, _CHUNK_ROWS)):
-        arrays = []
-        for column in columns:
-            if column is None:
-                arrays.append(pa.nulls(len(chunk)))
-                continue
-            position, kind, convert = column
-            values = [row[position] for row in chunk]
-            arrays.append(pa.array(values if convert is None else map(convert, values), kind))
-        yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
-
-
-def _converter(data_type: t.DataType) -> _Convert | None:
-    """How a value or null is converted; ``None``: Arrow takes it as it is."""
-    convert = _convert_value(data_type)
-    return None if convert is None else lambda value: None if value is None else convert(value)
-
-
-def _convert_value(data_type: t.DataType) -> _Convert | None:
-    if isinstance(data_type, t.UserDefinedType):
-        convert = _converter(data_type.sqlType()) or _same
-        return lambda value: convert(data_type.serialize(value))
-    if isinstance(data_type, t.TimestampType):
-        return lambda value: value.astimezone(datetime.timezone.utc)
-    if isinstance(data_type, t.MapType):
-        key, item = _converter(data_type.keyType) or _same, _converter(data_type.valueType) or _same
-        return lambda value: [(key(name), item(each)) for name, each in value.items()]
-    if isinstance(data_type, t.ArrayType):
-        element = _converter(data_type.elementType)
-        return None if element is None else lambda value: [element(each) for each in value]
-    if isinstance(data_type, t.StructType):
-        fields = [_converter(field.dataType) for field in data_type.fields]
-        if any(fields):
-            converters = [each or _same for each in fields]
-            return lambda value: tuple(convert(each) for convert, each in zip(converters, value, strict=True))
-    return None
-
-
-def _same(value: Any) -> Any:
-    return value
+    while chunk := [tuple(row[each] for each in positions) for row in islice(remaining, _CHUNK_ROWS)]:
+        table = LocalDataToArrowConversion.convert(chunk, needed, use_large_var_types=False)
+        yield from table.to_batches()

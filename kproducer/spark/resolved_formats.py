@@ -97,7 +97,7 @@ def resolve_formats(
                 f"'{columns.topic}'. Nothing was written: {type(error).__name__}: {text}"
             ) from None
         else:
-            resolved[each.role] = FormattedColumns(found)
+            resolved[each.role] = FormattedColumns(found, each.written_column)
     if mistakes:
         raise SparkSchemaError("; ".join(mistakes))
     return columns._replace(**resolved)

@@ -40,9 +40,11 @@ class FormattedColumns(NamedTuple):
 
     Attributes:
         resolved: the format, with its schema; contains no registry and no credentials.
+        column: the only one that it reads; empty: it may read all.
     """
 
     resolved: ColumnFormat
+    column: str
 
     def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
         """See ``ColumnFormat``."""
@@ -119,7 +121,8 @@ class WriteColumns(NamedTuple):
 
     def reads(self, name: str) -> bool:
         """Whether the values of a column are needed."""
-        return self.value is not None or name in self.names
+        formats = [each for each in (self.value, self.key) if each is not None]
+        return name in self.names or any(each.column in ("", name) for each in formats)
 
 
 def _missing_remedy(name: str, formatted: Mapping[str, str]) -> str:

@@ -126,6 +126,13 @@ def test_json_needs_no_registry_and_no_schema():
         Job().write(frame, rows, valueFormat="json")
 
 
+def test_a_key_is_made_of_a_column_without_another_role():
+    frame = t.StructType().add("id", "long").add("value", "string").add("unread", "variant")
+    rows = [Row(7, "x", None)]
+    (record,) = Job().write(frame, rows, keyFormat="json", key__column="id")
+    assert (record.key, record.value) == (b"7", b"x")
+
+
 def test_the_title_of_a_json_schema_is_the_record_name(registry):
     job = Job(registry)
     options = {"value__record__name": "Order", "value__subject__name__strategy": "RECORD"}
@@ -405,7 +412,6 @@ def test_rows_of_all_types_become_arrow_data():
     assert first == {
         "b": True,
         "i": 1,
-        "f": None,
         "d": decimal.Decimal("1.50"),
         "s": "é",
         "y": b"x",
