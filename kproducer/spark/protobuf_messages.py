@@ -19,15 +19,14 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from kproducer._core.bulk.column_format import ColumnsToEncode
-from kproducer.columnar.format_plans import ResolvedColumns
+from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.protobuf import ProtobufRoot
+from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import SerializationError
 from kproducer.schema_registry import Schema, SchemaRegistryClient
 from kproducer.schema_registry.protobuf import SETTINGS
 from kproducer.schema_registry.references import referenced_schemas
-from kproducer.schema_registry.registry_serializer import Registration, SchemaLookUp, checked_conf
-from kproducer.schema_registry.topic_look_ups import TopicLookUps
+from kproducer.schema_registry.registry_serializer import FoundSchema, Registration
 from kproducer.spark.errors import SparkOptionError
 
 #: Files whose Python modules are installed with protobuf, or with googleapis-common-protos.
@@ -66,37 +65,26 @@ def message_of_file(path: str, full_name: str, role: str) -> Descriptor:
         raise SparkOptionError(f"option '{role}.descriptor.file': {error}") from error.__cause__
 
 
-class RegisteredProtobuf:
-    """Protobuf with the message that a schema registry has. A format as ``kproducer.columnar.Protobuf``.
+def registered_protobuf(
+    message: str, column: str | None, registry: SchemaRegistryClient, conf: Mapping[str, Any]
+) -> FormatPlans[_RegisteredSchemas]:
+    """Protobuf with the message that a schema registry has.
 
     Args:
         message: its full name; empty: the only one of its file.
         column: see ``Protobuf``.
-        role: ``"value"`` or ``"key"``.
         registry: has the schema.
         conf: settings of ``ProtobufSerializer`` that choose a registered schema.
     """
 
-    def __init__(
-        self,
-        message: str,
-        column: str | None,
-        role: str,
-        registry: SchemaRegistryClient,
-        conf: Mapping[str, Any],
-    ) -> None:
-        self._column = column
-        self._schemas = _RegisteredSchemas(message, registry)
-        checked = checked_conf("Protobuf", conf, SETTINGS)
-        look_up = SchemaLookUp.of("Protobuf", role, self._schemas, registry, checked)
-        self._look_ups = TopicLookUps(look_up.find, registry.max_block_ms, look_up.registration.latest_ttl_s)
+    schemas = _RegisteredSchemas(message, registry)
 
-    def resolve(self, wanted: ColumnsToEncode) -> ResolvedColumns[ProtobufRoot]:
-        """See ``Protobuf``."""
-        assert wanted.topic is not None
-        found = self._look_ups.find(wanted.topic)
-        root = ProtobufRoot(self._schemas.message(found.schema))
-        return ResolvedColumns(self._column, root, found.prefix, found.header)
+    def root(_: object, found: FoundSchema | None) -> ProtobufRoot:
+        assert found is not None
+        return ProtobufRoot(schemas.message(found.schema))
+
+    source = SchemaSource("Protobuf", None, registry, conf, SETTINGS, lambda *_: schemas)
+    return FormatPlans(column, source, root)
 
 
 class _RegisteredSchemas:

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode
-from kproducer._core.columns.arrow import ArrowSource
-from kproducer._core.columns.encoder_plan import ArrowField
+from kproducer._core.bulk.column_format import ColumnsToEncode
+from kproducer._core.kernel.arrow import ArrowSource
+from kproducer._core.kernel.encoder_plan import ArrowField
 from kproducer.columnar.avro import Avro
+from kproducer.columnar.format_plans import FormatPlans
 from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError
 from kproducer.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from kproducer.spark.arrow_types import arrow_type, type_mistakes
@@ -33,13 +34,6 @@ from kproducer.spark.write_columns import NOT_IN_VALUES, FormattedColumns, Write
 _MOST_FORMATS = 32
 #: The name that Spark's ``to_avro`` gives to records, so that a subject which has such schemas accepts ours.
 _AVRO_NAME = "topLevelRecord"
-
-
-class Format(Protocol):
-    """A format of ``kproducer.columnar``."""
-
-    def resolve(self, wanted: ColumnsToEncode) -> ColumnFormat:
-        """The format with the schema of one topic, which needs no registry."""
 
 
 def mistakes_in(options: Iterable[FormatOptions]) -> Iterator[str]:
@@ -123,13 +117,13 @@ def _registry(settings: tuple[tuple[str, Any], ...]) -> SchemaRegistryClient | N
     return client
 
 
-def _made(options: FormatOptions) -> Format:
+def _made(options: FormatOptions) -> FormatPlans[Any]:
     file = options.descriptor_file
     return _format(options, os.stat(file).st_mtime_ns if file else 0)
 
 
 @lru_cache(_MOST_FORMATS)
-def _format(options: FormatOptions, descriptors_changed_at: int) -> Format:
+def _format(options: FormatOptions, descriptors_changed_at: int) -> FormatPlans[Any]:
     """The format; a new one if the file of descriptors was changed."""
     registry = _registry(options.registry)
     conf: dict[str, Any] | None = None
@@ -137,58 +131,36 @@ def _format(options: FormatOptions, descriptors_changed_at: int) -> Format:
         conf = options.registry_conf
         if options.schema_id_serializer == "header":
             conf["schema.id.serializer"] = header_schema_id_serializer
-    return _MAKERS[options.kind](options, registry, conf)
-
-
-def _avro(
-    options: FormatOptions, registry: SchemaRegistryClient | None, conf: Mapping[str, Any] | None
-) -> Format:
-    return Avro(
-        options.written_column or None,
-        schema=options.schema or None,
-        registry=registry,
-        conf=conf,
-        name=options.record_name or (None if options.written_column else _AVRO_NAME),
-    )
-
-
-def _json(
-    options: FormatOptions, registry: SchemaRegistryClient | None, conf: Mapping[str, Any] | None
-) -> Format:
+    column = options.written_column or None
+    if options.kind == "protobuf":
+        return _protobuf(options, column, registry, conf)
+    given: dict[str, Any] = {"schema": options.schema or None, "registry": registry, "conf": conf}
+    if options.kind == "avro":
+        return Avro(column, **given, name=options.record_name or (None if column else _AVRO_NAME))
     from kproducer.columnar.json import Json
 
     choices: dict[str, Any] = {"nulls": options.nulls, "nan": options.nan, "decimals": options.decimals}
-    return Json(
-        options.written_column or None,
-        schema=options.schema or None,
-        registry=registry,
-        conf=conf,
-        title=options.record_name or None,
-        **choices,
-    )
+    return Json(column, **given, title=options.record_name or None, **choices)
 
 
 def _protobuf(
-    options: FormatOptions, registry: SchemaRegistryClient | None, conf: Mapping[str, Any] | None
-) -> Format:
+    options: FormatOptions,
+    column: str | None,
+    registry: SchemaRegistryClient | None,
+    conf: Mapping[str, Any] | None,
+) -> FormatPlans[Any]:
     try:
         from kproducer.columnar.protobuf import Protobuf
-        from kproducer.spark.protobuf_messages import RegisteredProtobuf, message_of_file
+        from kproducer.spark.protobuf_messages import message_of_file, registered_protobuf
     except ImportError as error:
         raise ConfigError("Protobuf needs the package protobuf: pip install 'kproducer[protobuf]'") from error
 
-    column = options.written_column or None
     if options.descriptor_file:
         message = message_of_file(options.descriptor_file, options.message, options.role)
         return Protobuf(message, column, registry=registry, conf=conf)
     assert registry is not None
     assert conf is not None
-    return RegisteredProtobuf(options.message, column, options.role, registry, conf)
-
-
-_MAKERS: dict[
-    str, Callable[[FormatOptions, SchemaRegistryClient | None, Mapping[str, Any] | None], Format]
-] = {"avro": _avro, "json": _json, "protobuf": _protobuf}
+    return registered_protobuf(options.message, column, registry, conf)
 
 
 # -- types -------------------------------------------------------------------------------------------------
