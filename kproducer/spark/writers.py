@@ -105,7 +105,9 @@ class Writer:
         if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
 
-            message = prepared = spark_write.write(self, task, batches)
+            message = prepared = spark_write.write(
+                self.options, self.columns, self.batch_name, task, batches, self.wrap_task_port
+            )
             summary = prepared.summary
         else:
             message = summary = write_partition(batches, self.columns, self.options)
@@ -127,7 +129,7 @@ class Writer:
         if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
 
-            spark_write.commit(self, messages, batchId)
+            spark_write.commit(self.options, messages, batchId, self.wrap_driver_port)
             done = "committed"
         if self.summary == "off":
             return
@@ -144,7 +146,7 @@ class Writer:
         if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
 
-            spark_write.abort(self, messages)
+            spark_write.abort(self.options, self.batch_name, messages, self.wrap_driver_port)
             result = "stay invisible unless they are committed"
             is_printed = self.summary in ("job", "task")
         total = WriteSummary.total(messages)

@@ -1,12 +1,13 @@
-"""Connects Spark's writers with the protocols of exactly-once writes.
+"""What Spark's writers call for exactly-once writes: connects options and columns with the two protocols.
 
 ``write`` runs in a task, and determines the write, its number and the task's partition. ``commit`` and
 ``abort`` run on the driver, in a process per micro-batch, which does not import what only tasks need.
+Each takes a function that wraps the port, with which tests watch the steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kproducer.spark.errors import ExactlyOnceError, SparkOptionError
@@ -26,8 +27,8 @@ from kproducer.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from kproducer._core.bulk.send_arrow import ArrowChecksum
+    from kproducer.spark.exactly_once.ports import DriverPort, TaskPort
     from kproducer.spark.partition_writer import SparkTask
-    from kproducer.spark.writers import Writer
 
 #: Spark Connect puts it into the tags of every job that it starts.
 _CONNECT_TAG = "SparkConnect_OperationTag"
@@ -37,41 +38,57 @@ _CONNECT_TAG = "SparkConnect_OperationTag"
 _SET_FOR_MICRO_BATCHES = ("spark.sql.cbo.enabled", "spark.sql.requireAllClusterKeysForDistribution")
 
 
-def write(writer: Writer, spark_task: SparkTask, batches: Iterator[Any]) -> TaskMessage:
+def write(
+    options: WriteOptions,
+    columns: WriteColumns,
+    batch_name: str | None,
+    spark_task: SparkTask,
+    batches: Iterator[Any],
+    wrap_port: Callable[[TaskPort], TaskPort],
+) -> TaskMessage:
     """Write one task. See ``TaskProtocol.write``."""
     from kproducer.spark.partition_writer import local_property
 
     task = write_task(
-        writer.options,
-        writer.batch_name,
+        options,
+        batch_name,
         spark_task,
         local_property("spark.jobGroup.id"),
         is_connect=_CONNECT_TAG in local_property("spark.job.tags"),
         is_of_micro_batch=all(local_property(name) == "false" for name in _SET_FOR_MICRO_BATCHES),
     )
-    with KafkaTaskPort(writer.columns, writer.options) as port:
-        protocol = TaskProtocol(writer.wrap_task_port(port), new_checksum(writer.columns))
-        message = protocol.write(task, batches)
+    with KafkaTaskPort(columns, options) as port:
+        message = TaskProtocol(wrap_port(port), new_checksum(columns)).write(task, batches)
     message.summary = port.summary
     if isinstance(message, RepeatedTask) and message.has_same_rows:
         message.summary.repeated_rows = message.rows
     return message
 
 
-def commit(writer: Writer, messages: Sequence[object], batch_id: int | None = None) -> None:
+def commit(
+    options: WriteOptions,
+    messages: Sequence[object],
+    batch_id: int | None,
+    wrap_port: Callable[[DriverPort], DriverPort],
+) -> None:
     """Commit the tasks. See ``DriverProtocol.commit``."""
-    with KafkaDriverPort(writer.options) as port:
-        _driver_protocol(writer, port).commit(messages, batch_id)
+    with KafkaDriverPort(options) as port:
+        is_forced = options.on_uncertain_replay == "write"
+        DriverProtocol(wrap_port(port), is_forced).commit(messages, batch_id)
 
 
-def abort(writer: Writer, messages: Sequence[object]) -> None:
+def abort(
+    options: WriteOptions,
+    batch_name: str | None,
+    messages: Sequence[object],
+    wrap_port: Callable[[DriverPort], DriverPort],
+) -> None:
     """Abort the tasks. See ``DriverProtocol.abort``."""
-    options = writer.options
     # Only the tasks know the id of a streaming query.
-    identity = None if writer.batch_name is None else batch_identity(options, writer.batch_name)
+    identity = None if batch_name is None else batch_identity(options, batch_name)
     with KafkaDriverPort(options) as port:
         # Within foreachBatch, only the tasks know the batch's number, and they may not have sent it.
-        _driver_protocol(writer, port).abort(messages, identity, options.write_version or 0)
+        DriverProtocol(wrap_port(port)).abort(messages, identity, options.write_version or 0)
         port.release(discard=True)
 
 
@@ -81,13 +98,6 @@ def new_checksum(columns: WriteColumns) -> ArrowChecksum:
     from kproducer.spark.partition_writer import arrow_columns
 
     return ArrowChecksum(arrow_columns(columns), columns.topic)
-
-
-def _driver_protocol(writer: Writer, port: KafkaDriverPort) -> DriverProtocol:
-    return DriverProtocol(
-        writer.wrap_driver_port(port),
-        write_when_uncertain=writer.options.on_uncertain_replay == "write",
-    )
 
 
 def batch_identity(options: WriteOptions, batch_name: str) -> WriteIdentity:
