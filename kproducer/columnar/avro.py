@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
-import attrs
-
-from kproducer._core.kernel.encoder_plan import Format, PlanNode
 from kproducer.columnar.avro_plan import AvroCompiler
 from kproducer.columnar.avro_schema import schema_of_fields
-from kproducer.columnar.chosen_columns import ChosenColumns
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import ConfigError
@@ -63,41 +59,16 @@ class Avro(FormatPlans[AvroFormat]):
             SETTINGS,
             lambda given, conf: AvroFormat("Avro: schema", given, registry, conf),
         )
-        super().__init__(columns, source, AvroRoot.of, partial(schema_of_fields, name=name))
+        super().__init__(columns, source, _compiler, partial(schema_of_fields, name=name))
 
 
-@attrs.frozen
-class AvroRoot:
-    """A ``RootMaker`` for one schema.
+def _compiler(schema_format: AvroFormat | None, found: FoundSchema | None) -> partial[AvroCompiler]:
+    """For the registered schema, or for that of the application.
 
-    Attributes:
-        schema, named_schemas: as ``AvroFormat.parsed`` returns them.
-        is_registered: whether records name the schema.
+    Raises:
+        SerializationError: the schema is not valid.
     """
-
-    schema: Any = attrs.field(repr=False)
-    named_schemas: Mapping[str, Any] = attrs.field(repr=False)
-    is_registered: bool
-
-    format: ClassVar = Format.AVRO
-
-    @classmethod
-    def of(cls, schema_format: AvroFormat | None, found: FoundSchema | None) -> AvroRoot:
-        """Parse the registered schema, or that of the application.
-
-        Raises:
-            SerializationError: it is not valid.
-        """
-        assert schema_format is not None
-        schema = schema_format.schema if found is None else found.schema
-        assert schema is not None
-        return cls(*schema_format.parsed(schema), found is not None)
-
-    def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
-        """See ``RootMaker``."""
-        root = AvroCompiler(self.schema, self.named_schemas, role).compile(chosen)
-        if chosen.is_single and self.is_registered and self.schema in ("bytes", {"type": "bytes"}):
-            # Like the serializers for a registry, this writes bytes without a length if the schema is only
-            # bytes.
-            return root._replace(a=1)
-        return root
+    assert schema_format is not None
+    schema = schema_format.schema if found is None else found.schema
+    assert schema is not None
+    return partial(AvroCompiler, *schema_format.parsed(schema), found is not None)

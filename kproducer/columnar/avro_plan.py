@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kproducer._core.columns.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, PlanNode
+from kproducer._core.kernel.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, Format, PlanNode
 from kproducer._core.kernel.varint import encode_varlong
 from kproducer.columnar.avro_default import encoded_default
 from kproducer.columnar.avro_schema import PLAIN_TYPES
@@ -107,12 +107,15 @@ class AvroCompiler(ColumnCompiler):
     Args:
         schema: as ``fastavro.parse_schema`` returns it.
         named_schemas: the named types that schemas refer to, as ``fastavro.parse_schema`` collects them.
+        is_registered: whether records name the schema.
         role: ``"key"`` or ``"value"``.
     """
 
-    def __init__(self, schema: Any, named_schemas: Mapping[str, Any], role: str) -> None:
+    format = Format.AVRO
+
+    def __init__(self, schema: Any, named_schemas: Mapping[str, Any], is_registered: bool, role: str) -> None:
         super().__init__(role)
-        self._schema, self._named_schemas = schema, named_schemas
+        self._schema, self._named_schemas, self._is_registered = schema, named_schemas, is_registered
 
     def row(self, chosen: ChosenColumns) -> PlanNode:
         """A record of the columns. The schema has to be a record, or a union with one record."""
@@ -139,7 +142,10 @@ class AvroCompiler(ColumnCompiler):
 
     def column(self, number: int, field: ArrowField) -> PlanNode:
         """The values of the column, without a record around them."""
-        return self._node(self._schema, field, number, "")
+        node = self._node(self._schema, field, number, "")
+        # Like the serializers for a registry, this writes bytes without a length if the schema is only bytes.
+        is_bare = self._is_registered and self._schema in ("bytes", {"type": "bytes"})
+        return node._replace(a=1) if is_bare else node
 
     # -- any type ----------------------------------------------------------------------------------------
 

@@ -6,8 +6,9 @@ Knows no format.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
-from kproducer._core.kernel.encoder_plan import ArrowField, PlanNode
+from kproducer._core.kernel.encoder_plan import ArrowField, Format, PlanNode
 from kproducer.columnar.chosen_columns import ChosenColumns
 from kproducer.errors import InvalidArgumentError
 
@@ -31,6 +32,9 @@ class ColumnCompiler(ABC):
     Args:
         role: ``"key"`` or ``"value"``.
     """
+
+    #: Which operations the plan has.
+    format: ClassVar[Format]
 
     def __init__(self, role: str) -> None:
         self._role = role

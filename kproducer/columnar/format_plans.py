@@ -8,33 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.encoder_plan import EncoderPlan, Format, PlanNode
+from kproducer._core.kernel.encoder_plan import EncoderPlan
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
+from kproducer.columnar.column_compiler import ColumnCompiler
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.schema_registry.registry_serializer import FoundSchema, SchemaFormat
 
 #: How many results of each kind are remembered. The one that was used least recently goes first, and is made
 #: again if it is needed.
 _MOST_REMEMBERED = 100
-
-
-class RootMaker(Protocol):
-    """Makes the root of a plan from chosen columns: what differs between the formats. Picklable."""
-
-    #: Which operations the plan has.
-    format: ClassVar[Format]
-
-    def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
-        """The root, for keys or values.
-
-        Raises:
-            InvalidArgumentError: the columns do not fit the schema.
-        """
 
 
 F = TypeVar("F", bound=SchemaFormat)
@@ -47,19 +34,20 @@ class ResolvedColumns:
 
     Attributes:
         columns: names, one name, or ``None``; as the format takes them.
-        maker: has the schema.
+        compiler: from the role to a compiler, which has the schema.
         prefix, header: what names the schema in each record.
     """
 
     columns: str | tuple[str, ...] | None
-    maker: RootMaker = attrs.field(repr=False)
+    compiler: Callable[[str], ColumnCompiler] = attrs.field(repr=False)
     prefix: bytes = b""
     header: tuple[str, bytes] | None = None
 
     def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
         """See ``ColumnFormat``."""
-        root = self.maker.root(ChosenColumns.of(self.columns, wanted), wanted.role)
-        return CompiledColumns(EncoderPlan(self.maker.format, root, self.prefix), self.header)
+        compiler = self.compiler(wanted.role)
+        root = compiler.compile(ChosenColumns.of(self.columns, wanted))
+        return CompiledColumns(EncoderPlan(compiler.format, root, self.prefix), self.header)
 
 
 class FormatPlans(Generic[F]):
@@ -68,8 +56,8 @@ class FormatPlans(Generic[F]):
     Args:
         columns: as the application gave them.
         source: of schemas; ``None``: columns are written without one.
-        make: from the format of the schema, and what the registry has (``None``: no registry); both are
-            ``None`` without a source.
+        compiler: what ``ResolvedColumns`` get, picklable: from the format of the schema, and what the
+            registry has (``None``: no registry); both are ``None`` without a source.
         derive: the schema of columns, if the source wants that.
 
     Raises:
@@ -80,7 +68,7 @@ class FormatPlans(Generic[F]):
         self,
         columns: str | Sequence[str] | None,
         source: SchemaSource[F] | None,
-        make: Callable[[F | None, FoundSchema | None], RootMaker],
+        compiler: Callable[[F | None, FoundSchema | None], Callable[[str], ColumnCompiler]],
         derive: Callable[[ChosenColumns], str] | None = None,
     ) -> None:
         self._columns = names = checked_columns(type(self).__name__, columns)
@@ -92,7 +80,7 @@ class FormatPlans(Generic[F]):
 
         def resolved(schema_format: F | None, found: FoundSchema | None) -> ResolvedColumns:
             id_of_schema = (b"", None) if found is None else (found.prefix, found.header)
-            return ResolvedColumns(names, make(schema_format, found), *id_of_schema)
+            return ResolvedColumns(names, compiler(schema_format, found), *id_of_schema)
 
         remember = lru_cache(_MOST_REMEMBERED)
         # Remembered by their arguments: columns without their topic, formats (the same objects, because the

@@ -6,14 +6,10 @@ Source: RFC 8259; Confluent Schema Registry, "Wire format".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, Literal
 
-import attrs
-
-from kproducer._core.kernel.encoder_plan import Format, PlanNode
-from kproducer.columnar.chosen_columns import ChosenColumns
 from kproducer.columnar.format_plans import FormatPlans
-from kproducer.columnar.json_constraints import UNCONSTRAINED, Constraints
 from kproducer.columnar.json_plan import JsonCompiler, JsonOptions
 from kproducer.columnar.json_schema import schema_of_fields
 from kproducer.columnar.schema_source import SchemaSource
@@ -68,7 +64,7 @@ class Json(FormatPlans[JsonFormat]):
             decimals_are_strings=_is_second("decimals", decimals, "number", "string"),
         )
         if schema is None and registry is None and not conf:
-            super().__init__(columns, None, lambda *_: JsonRoot(options))
+            super().__init__(columns, None, lambda *_: partial(JsonCompiler, options, None))
             return
         try:
             import jsonschema_rs  # noqa: F401
@@ -84,51 +80,15 @@ class Json(FormatPlans[JsonFormat]):
             SETTINGS,
             lambda given, conf: JsonFormat("Json: schema", given, registry, conf["validate"]),
         )
-        validates = bool(source.conf["validate"])
-        super().__init__(
-            columns,
-            source,
-            lambda schema_format, found: JsonRoot.of(options, validates, schema_format, found),
-            lambda chosen: schema_of_fields(chosen, title, options),
-        )
 
+        def compiler(schema_format: JsonFormat | None, found: FoundSchema | None) -> partial[JsonCompiler]:
+            assert schema_format is not None
+            schema = schema_format.schema if found is None else found.schema
+            assert schema is not None
+            parsed = schema_format.parsed(schema) if source.conf["validate"] else None
+            return partial(JsonCompiler, options, parsed)
 
-@attrs.frozen
-class JsonRoot:
-    """A ``RootMaker`` for one schema, or for none.
-
-    Attributes:
-        options: how values are written.
-        schema: as ``JsonFormat.parsed`` returns it; ``None``: columns are not compared with one.
-    """
-
-    options: JsonOptions
-    schema: tuple[Any, Mapping[str, Any]] | None = attrs.field(default=None, repr=False)
-
-    format: ClassVar = Format.JSON
-
-    @classmethod
-    def of(
-        cls,
-        options: JsonOptions,
-        validates: bool,
-        schema_format: JsonFormat | None,
-        found: FoundSchema | None,
-    ) -> JsonRoot:
-        """Parse the registered schema, or that of the application, if columns are compared with it.
-
-        Raises:
-            SerializationError: it is not valid.
-        """
-        assert schema_format is not None
-        schema = schema_format.schema if found is None else found.schema
-        assert schema is not None
-        return cls(options, schema_format.parsed(schema) if validates else None)
-
-    def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
-        """See ``RootMaker``."""
-        constraints = UNCONSTRAINED if self.schema is None else Constraints.of(*self.schema)
-        return JsonCompiler(self.options, constraints, role).compile(chosen)
+        super().__init__(columns, source, compiler, lambda chosen: schema_of_fields(chosen, title, options))
 
 
 def _is_second(name: str, given: object, first: str, second: str) -> bool:

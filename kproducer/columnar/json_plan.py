@@ -40,10 +40,10 @@ are refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from kproducer._core.columns.encoder_plan import ROW, ArrowField, JsonOperation, PlanNode
+from kproducer._core.kernel.encoder_plan import ROW, ArrowField, Format, JsonOperation, PlanNode
 from kproducer.columnar.chosen_columns import (
     BINARY,
     INTEGERS,
@@ -55,7 +55,7 @@ from kproducer.columnar.chosen_columns import (
     type_name,
 )
 from kproducer.columnar.column_compiler import ColumnCompiler, DoesNotFitError, alternatives, inner_place
-from kproducer.columnar.json_constraints import Constraints, ViolatedError
+from kproducer.columnar.json_constraints import UNCONSTRAINED, Constraints, ViolatedError
 
 UUID_EXTENSION: Final = "arrow.uuid"
 _MS_PER_DAY: Final = 86_400_000
@@ -151,13 +151,17 @@ class JsonCompiler(ColumnCompiler):
 
     Args:
         options: of the format.
-        constraints: of the schema.
+        schema: its contents, and those of the schemas that it refers to, by name; ``None``: columns are not
+            compared with a schema.
         role: ``"key"`` or ``"value"``.
     """
 
-    def __init__(self, options: JsonOptions, constraints: Constraints, role: str) -> None:
+    format = Format.JSON
+
+    def __init__(self, options: JsonOptions, schema: tuple[Any, Mapping[str, Any]] | None, role: str) -> None:
         super().__init__(role)
-        self._options, self._constraints = options, constraints
+        self._options = options
+        self._constraints = UNCONSTRAINED if schema is None else Constraints.of(*schema)
 
     def row(self, chosen: ChosenColumns) -> PlanNode:
         """An object of the columns. Others that the schema names are written as well."""

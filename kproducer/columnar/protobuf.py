@@ -6,12 +6,10 @@ Source: Protocol Buffers documentation, "Encoding"; Confluent Schema Registry, "
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
-from kproducer._core.kernel.encoder_plan import Format, PlanNode
-from kproducer.columnar.chosen_columns import ChosenColumns
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.protobuf_plan import ProtobufCompiler
 from kproducer.columnar.schema_source import SchemaSource
@@ -65,16 +63,16 @@ class Protobuf(FormatPlans[ProtobufFormat]):
             SETTINGS,
             lambda message_class, conf: ProtobufFormat("Protobuf", message_class, conf),
         )
-        root = ProtobufRoot(self._message)
-        super().__init__(columns, source, lambda *_: root)
+        compiler = MessageCompiler(self._message)
+        super().__init__(columns, source, lambda *_: compiler)
 
     def __repr__(self) -> str:
         return f"Protobuf({self._message.full_name}, {self._columns!r})"
 
 
 @attrs.frozen
-class ProtobufRoot:
-    """A ``RootMaker`` for one message. Pickles have the files of the message.
+class MessageCompiler:
+    """From a role to the compiler of one message. Pickles have the files of the message.
 
     Attributes:
         message: the message's ``Descriptor``.
@@ -82,11 +80,8 @@ class ProtobufRoot:
 
     message: Any
 
-    format: ClassVar = Format.PROTOBUF
-
-    def root(self, chosen: ChosenColumns, role: str) -> PlanNode:
-        """See ``RootMaker``."""
-        return ProtobufCompiler(self.message, role).compile(chosen)
+    def __call__(self, role: str) -> ProtobufCompiler:
+        return ProtobufCompiler(self.message, role)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, (_serialized_files(self.message.file), self.message.full_name)
@@ -106,11 +101,11 @@ def _serialized_files(file: Any) -> list[bytes]:
     return list(found.values())
 
 
-def _unpickled(files: list[bytes], full_name: str) -> ProtobufRoot:
+def _unpickled(files: list[bytes], full_name: str) -> MessageCompiler:
     from google.protobuf.descriptor_pool import DescriptorPool
 
     # A pool of its own: the process may know other versions of these files.
     pool = DescriptorPool()
     for each in files:
         pool.AddSerializedFile(each)
-    return ProtobufRoot(pool.FindMessageTypeByName(full_name))
+    return MessageCompiler(pool.FindMessageTypeByName(full_name))

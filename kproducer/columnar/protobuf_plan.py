@@ -14,6 +14,7 @@ from kproducer._core.columns.encoder_plan import (
     NOT_IF_DEFAULT,
     ROW,
     ArrowField,
+    Format,
     PlanNode,
     ProtobufOperation,
 )
@@ -61,6 +62,8 @@ class ProtobufCompiler(ColumnCompiler):
         message: its descriptor.
         role: ``"key"`` or ``"value"``.
     """
+
+    format = Format.PROTOBUF
 
     def __init__(self, message: Any, role: str) -> None:
         super().__init__(role)

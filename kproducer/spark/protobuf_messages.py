@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from kproducer.columnar.format_plans import FormatPlans
-from kproducer.columnar.protobuf import ProtobufRoot
+from kproducer.columnar.protobuf import MessageCompiler
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import SerializationError
 from kproducer.schema_registry import Schema, SchemaRegistryClient
@@ -79,12 +79,12 @@ def registered_protobuf(
 
     schemas = _RegisteredSchemas(message, registry)
 
-    def root(_: object, found: FoundSchema | None) -> ProtobufRoot:
+    def compiler(_: object, found: FoundSchema | None) -> MessageCompiler:
         assert found is not None
-        return ProtobufRoot(schemas.message(found.schema))
+        return MessageCompiler(schemas.message(found.schema))
 
     source = SchemaSource("Protobuf", None, registry, conf, SETTINGS, lambda *_: schemas)
-    return FormatPlans(column, source, root)
+    return FormatPlans(column, source, compiler)
 
 
 class _RegisteredSchemas:

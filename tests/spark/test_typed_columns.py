@@ -161,7 +161,7 @@ def test_the_registry_is_asked_once_for_the_same_write(registry):
 def test_nullability_goes_into_the_schema():
     job = Job()
     writer = job.writer(ORDERS, valueFormat="avro", value__record__name="com.example.Order", keyFormat="avro")
-    schema = writer.columns.value.resolved.maker.schema
+    schema = writer.columns.value.resolved.compiler.args[0]
     assert schema["name"] == "com.example.Order"
     types = {field["name"]: field["type"] for field in schema["fields"]}
     assert types["id"] == "long"
@@ -171,10 +171,10 @@ def test_nullability_goes_into_the_schema():
 
 def test_without_a_name_records_are_called_as_by_spark_or_as_their_column():
     columns = Job().writer(ORDERS, valueFormat="avro", keyFormat="avro").columns
-    assert columns.value.resolved.maker.schema["name"] == "topLevelRecord"
-    assert columns.key.resolved.maker.schema["name"] == "key"
+    assert columns.value.resolved.compiler.args[0]["name"] == "topLevelRecord"
+    assert columns.key.resolved.compiler.args[0]["name"] == "key"
     columns = Job().writer(ORDERS, valueFormat="avro", keyFormat="avro", key__record__name="a.Shop").columns
-    assert columns.key.resolved.maker.schema["name"] == "a.Shop"
+    assert columns.key.resolved.compiler.args[0]["name"] == "a.Shop"
 
 
 def test_a_key_of_another_type_is_that_value_alone():

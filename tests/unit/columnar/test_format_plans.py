@@ -13,9 +13,11 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from kproducer import InvalidArgumentError
-from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
-from kproducer._core.columns.encoder_plan import ArrowField
+from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode
+from kproducer._core.kernel.encoder_plan import ROW, ArrowField, Format, JsonOperation, PlanNode
 from kproducer.columnar import Avro, Json, Protobuf
+from kproducer.columnar.chosen_columns import ChosenColumns
+from kproducer.columnar.column_compiler import ColumnCompiler
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.errors import SchemaRegistryError
 from kproducer.schema_registry import SchemaRegistryClient
@@ -117,18 +119,21 @@ def test_errors_are_not_remembered(registry: FakeSchemaRegistry) -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    made: list[CompiledColumns] = []
+    made: list[str] = []
 
-    class CountingMaker:
+    class CountingCompiler(ColumnCompiler):
         """Makes a plan of the first column's name."""
 
-        format = Json().resolve(wanted()).maker.format
+        format = Format.JSON
 
-        def root(self, chosen: Any, role: str) -> Any:
+        def row(self, chosen: ChosenColumns) -> PlanNode:
             made.append(chosen.columns[0][1].name)
-            return Json().resolve(wanted()).maker.root(chosen, role)
+            return PlanNode(JsonOperation.OBJECT, ROW)
 
-    plans: FormatPlans[Any] = FormatPlans(None, None, lambda *_: CountingMaker())
+        def column(self, number: int, field: ArrowField) -> PlanNode:
+            raise NotImplementedError
+
+    plans: FormatPlans[Any] = FormatPlans(None, None, lambda *_: CountingCompiler)
     calls = [ColumnsToEncode((ArrowField(str(n), "l"),), frozenset(), "t", "value") for n in range(101)]
     for each in [calls[0], *calls[:100]]:
         plans.compile_columns(each)
