@@ -33,7 +33,7 @@ from kproducer.columnar.protobuf_types import (
     scalar,
     tag,
 )
-from kproducer.columnar.protobuf_well_known import well_known
+from kproducer.columnar.protobuf_well_known import well_known, with_json_null
 
 #: The most oneofs of a message: the kernel keeps a bit for each in one word.
 _MOST_ONEOFS: Final = 63
@@ -89,7 +89,7 @@ class ProtobufCompiler(ColumnCompiler):
 
     def _message_node(self, message: Any, arrow_field: ArrowField, place: str, what: str) -> PlanNode:
         """The node of a message, without tag and column."""
-        node = well_known(message, arrow_field, place)
+        node = well_known(message, arrow_field, place, self._field)
         if node is not None:
             return node
         values = arrow_field.values
@@ -196,22 +196,27 @@ class ProtobufCompiler(ColumnCompiler):
                 raise mismatch(arrow_field, place, f"map<{key}, {value}>", "make it a map")
             # Keys and values are written even if they are the default.
             children = tuple(
-                self._value(each, child, number, f"{place}.{each.name}")._replace(
-                    prefix=tag(each.number, KINDS[each.type].wire_type)
-                )
+                self._element(each, child, number, f"{place}.{each.name}")
                 for number, (each, child) in enumerate(zip(entry_fields, pair.children, strict=True))
             )
-            element = PlanNode(ProtobufOperation.MESSAGE, 0, children=children, place=f"{place}[]")
+            entry = tag(field.number, SIZED)
+            element = PlanNode(ProtobufOperation.MESSAGE, 0, entry, children=children, place=f"{place}[]")
         elif is_list:
-            element = self._value(field, values.children[0], 0, f"{place}[]")
+            element = self._element(field, values.children[0], 0, f"{place}[]")
         else:
             raise mismatch(arrow_field, place, f"repeated {described(field)}", "make it a list")
         if is_packed(field):
             prefix, operation = tag(field.number, SIZED), ProtobufOperation.PACKED
+            element = element._replace(prefix=b"")
         else:
             prefix, operation = b"", ProtobufOperation.REPEATED
-            element = element._replace(prefix=tag(field.number, KINDS[field.type].wire_type))
         return PlanNode(operation, column, prefix, b"", (element,), place=place)
+
+    def _element(self, field: Any, arrow_field: ArrowField, column: int, place: str) -> PlanNode:
+        """The node of an element of a list, or of a key or value of a map, with its tag."""
+        prefix = tag(field.number, KINDS[field.type].wire_type)
+        node = self._value(field, arrow_field, column, place)._replace(prefix=prefix)
+        return with_json_null(field, node)
 
     def _value(self, field: Any, arrow_field: ArrowField, column: int, place: str) -> PlanNode:
         """The node of one value of a field, without tag; null does not fit."""

@@ -84,6 +84,7 @@ class Kind(NamedTuple):
 
 
 GROUP: Final = 10
+MESSAGE: Final = 11
 _BYTES: Final = 12
 #: What is known of each scalar type, by its number in ``FieldDescriptorProto.Type``.
 KINDS: Final = {
@@ -97,7 +98,7 @@ KINDS: Final = {
     8: Kind("bool", VARINT, ProtobufOperation.BOOLEAN, frozenset("b"), "bool"),
     9: Kind("string", SIZED, ProtobufOperation.STRING, TEXT, "string"),
     GROUP: Kind("group", START_GROUP, ProtobufOperation.FIELDS),
-    11: Kind("message", SIZED, ProtobufOperation.MESSAGE),
+    MESSAGE: Kind("message", SIZED, ProtobufOperation.MESSAGE),
     _BYTES: Kind("bytes", SIZED, ProtobufOperation.BYTES, TEXT | BINARY, "binary"),
     13: Kind("uint32", VARINT, ProtobufOperation.VARINT, INTEGERS, "uint32", -32),
     14: Kind("enum", VARINT, ProtobufOperation.ENUM, TEXT | INTEGERS, "string or int32"),

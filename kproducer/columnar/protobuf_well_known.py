@@ -5,12 +5,11 @@ Source: Protocol Buffers documentation, "Well-Known Types"; google/type/date.pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from kproducer._core.columns.encoder_plan import (
     CONSTANT,
-    NOT_IF_DEFAULT,
     SAME,
     ArrowField,
     PlanNode,
@@ -18,23 +17,27 @@ from kproducer._core.columns.encoder_plan import (
 )
 from kproducer.columnar.chosen_columns import INTEGERS, LISTS, TEXT, TICKS_PER_SECOND
 from kproducer.columnar.protobuf_types import (
-    FIXED64,
-    KINDS,
+    MESSAGE,
     SIZED,
     VARINT,
     mismatch,
-    scalar,
     tag,
     varint,
 )
+
+#: Makes the node of a field, with its tag: from the descriptor, the column's field, its number and its place.
+MakeField = Callable[[Any, ArrowField, int, str], PlanNode]
 
 _MS_PER_DAY: Final = 86_400_000
 #: A ``Value`` that is null, with its length.
 _NULL_VALUE: Final = b"\x02" + tag(1, VARINT) + b"\x00"
 
 
-def well_known(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
+def well_known(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode | None:
     """The node of a message, without tag and column.
+
+    Args:
+        make_field: makes the nodes of its fields.
 
     Returns:
         ``None``: the message is made of a struct with its fields, as any other.
@@ -46,7 +49,7 @@ def well_known(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | 
     if found is None:
         return None
     make, remedy = found
-    node = make(message, arrow_field, place)
+    node = make(message, arrow_field, place, make_field)
     if node is None and arrow_field.values.format != "+s":
         raise mismatch(arrow_field, place, message.full_name, remedy)
     return node
@@ -58,7 +61,7 @@ def well_known(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | 
 def _seconds(operation: ProtobufOperation, letters: str) -> _MakeNode:
     """For messages with seconds and nanoseconds, of columns whose formats begin with ``letters``."""
 
-    def make(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
+    def make(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode | None:
         text = arrow_field.values.format
         if not text.startswith(letters):
             return None
@@ -67,56 +70,53 @@ def _seconds(operation: ProtobufOperation, letters: str) -> _MakeNode:
     return make
 
 
-def _date(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
+def _date(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode | None:
     ticks = {"tdD": 1, "tdm": _MS_PER_DAY}.get(arrow_field.values.format)
     return None if ticks is None else PlanNode(ProtobufOperation.DATE, 0, a=ticks, place=place)
 
 
-def _wrapper(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
+def _only_field(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode:
+    """A message whose only field is made of the column, as the wrappers around scalars."""
+    field = make_field(message.fields[0], arrow_field, SAME, place)
+    return PlanNode(ProtobufOperation.MESSAGE, 0, children=(field,), place=place)
+
+
+def _wrapper(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode | None:
     """A message around one scalar, so that null differs from the default."""
-    if arrow_field.values.format == "+s":
+    if arrow_field.values.format in ("+s", "n"):
         return None
-    (field,) = message.fields
-    value = scalar(field, arrow_field, place)._replace(
-        column=SAME, prefix=tag(field.number, KINDS[field.type].wire_type), size=NOT_IF_DEFAULT
-    )
-    return PlanNode(ProtobufOperation.MESSAGE, 0, children=(value,), place=place)
+    return _only_field(message, arrow_field, place, make_field)
 
 
 # -- JSON --------------------------------------------------------------------------------------------
 
 
-def _struct(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
+def _struct(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode | None:
     """A ``Struct``, whose only field is a map from names to ``Value``."""
     values = arrow_field.values
-    if values.format == "+s":
-        entries = [
-            _json_entry(
-                (
-                    PlanNode(ProtobufOperation.NOTHING, CONSTANT, _key(child.name)),
-                    _json_value(child, number, 2, f"{place}.{child.name}"),
-                ),
-                SAME,
-                place,
+    if values.format == "+m":
+        entry = values.children[0].values.children
+        is_object = len(entry) == 2 and entry[0].values.format in TEXT
+        return _only_field(message, arrow_field, place, make_field) if is_object else None
+    if values.format != "+s":
+        return None
+    value_field = message.fields[0].message_type.fields_by_name["value"]
+    entries = []
+    for number, child in enumerate(values.children):
+        key = PlanNode(ProtobufOperation.NOTHING, CONSTANT, _key(child.name))
+        value = with_json_null(value_field, make_field(value_field, child, number, f"{place}.{child.name}"))
+        entries.append(
+            PlanNode(
+                ProtobufOperation.MESSAGE, SAME, tag(1, SIZED), children=(key, value), place=f"{place}[]"
             )
-            for number, child in enumerate(values.children)
-        ]
-        return PlanNode(ProtobufOperation.MESSAGE, 0, children=tuple(entries), place=place)
-    if values.format != "+m" or len(values.children[0].values.children) != 2:
-        return None
-    key, value = values.children[0].values.children
-    if key.values.format not in TEXT:
-        return None
-    key_node = PlanNode(ProtobufOperation.STRING, 0, tag(1, SIZED), place=f"{place}.key")
-    entry = _json_entry((key_node, _json_value(value, 1, 2, f"{place}.value")), 0, place)
-    elements = PlanNode(ProtobufOperation.REPEATED, SAME, children=(entry,), place=place)
-    return PlanNode(ProtobufOperation.MESSAGE, 0, children=(elements,), place=place)
+        )
+    return PlanNode(ProtobufOperation.MESSAGE, 0, children=tuple(entries), place=place)
 
 
-def _json_entry(children: Sequence[PlanNode], column: int, place: str) -> PlanNode:
-    return PlanNode(
-        ProtobufOperation.MESSAGE, column, tag(1, SIZED), children=tuple(children), place=f"{place}[]"
-    )
+def with_json_null(field: Any, node: PlanNode) -> PlanNode:
+    """The node of an element or of a map's value; null is JSON's null in a ``ListValue`` or ``Struct``."""
+    is_json = field.type == MESSAGE and field.containing_type.file.name == "google/protobuf/struct.proto"
+    return node._replace(null=node.prefix + _NULL_VALUE if is_json else None)
 
 
 def _key(name: str) -> bytes:
@@ -124,49 +124,32 @@ def _key(name: str) -> bytes:
     return tag(1, SIZED) + varint(len(data)) + data
 
 
-def _json_list(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
+def _json_list(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode | None:
     """A ``ListValue``, whose only field is a repeated ``Value``."""
-    values = arrow_field.values
-    if not values.format.startswith(LISTS):
-        return None
-    element = _json_value(values.children[0], 0, 1, f"{place}[]")
-    elements = PlanNode(ProtobufOperation.REPEATED, SAME, children=(element,), place=place)
-    return PlanNode(ProtobufOperation.MESSAGE, 0, children=(elements,), place=place)
+    is_list = arrow_field.values.format.startswith(LISTS)
+    return _only_field(message, arrow_field, place, make_field) if is_list else None
 
 
-def _json_value(arrow_field: ArrowField, column: int, number: int, place: str) -> PlanNode:
-    """A ``Value`` in the field ``number`` of a map's entry or a list; null is JSON's null."""
-    null = tag(number, SIZED) + _NULL_VALUE
-    if arrow_field.values.format == "n":
-        return PlanNode(ProtobufOperation.NOTHING, column, null=null, place=place)
-    node = _value(None, arrow_field, place)
-    if node is None:
-        raise mismatch(arrow_field, place, "google.protobuf.Value", _JSON)
-    return node._replace(column=column, prefix=tag(number, SIZED), null=null)
-
-
-def _value(message: Any, arrow_field: ArrowField, place: str) -> PlanNode | None:
+def _value(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode | None:
     """A ``Value``: a oneof of all types of JSON."""
     text = arrow_field.values.format
-    inner: PlanNode | None
-    if text in INTEGERS or text in ("e", "f", "g"):
-        inner = PlanNode(ProtobufOperation.DOUBLE, SAME, tag(2, FIXED64))
-    elif text in TEXT:
-        inner = PlanNode(ProtobufOperation.STRING, SAME, tag(3, SIZED))
-    elif text == "b":
-        inner = PlanNode(ProtobufOperation.BOOLEAN, SAME, tag(4, VARINT))
-    else:
-        make, number = (_json_list, 6) if text.startswith(LISTS) else (_struct, 5)
-        inner = make(message, arrow_field, place)
-        if inner is None:
-            return None
-        inner = inner._replace(column=SAME, prefix=tag(number, SIZED))
-    return PlanNode(ProtobufOperation.MESSAGE, 0, children=(inner._replace(place=place),), place=place)
+    name = "list_value" if text.startswith(LISTS) else _FIELDS_OF_VALUE.get(text)
+    if name is None:
+        return None
+    field = make_field(message.fields_by_name[name], arrow_field, SAME, place)
+    return PlanNode(ProtobufOperation.MESSAGE, 0, children=(field,), place=place)
 
 
+#: By Arrow format: the field of a ``Value``.
+_FIELDS_OF_VALUE: Final = {
+    **dict.fromkeys((*INTEGERS, "e", "f", "g"), "number_value"),
+    **dict.fromkeys(TEXT, "string_value"),
+    "b": "bool_value",
+    **dict.fromkeys(("+s", "+m"), "struct_value"),
+}
 _JSON: Final = "make it bool, a number, text, a struct, a list, or a map with text as keys"
 
-_MakeNode = Callable[[Any, ArrowField, str], "PlanNode | None"]
+_MakeNode = Callable[[Any, ArrowField, str, MakeField], "PlanNode | None"]
 #: By the name of a message: the function that makes its node, and what to do about a column of another type.
 _WELL_KNOWN: Final[dict[str, tuple[_MakeNode, str]]] = {
     "google.protobuf.Timestamp": (_seconds(ProtobufOperation.TIMESTAMP, "ts"), "cast it to a timestamp"),
@@ -176,7 +159,7 @@ _WELL_KNOWN: Final[dict[str, tuple[_MakeNode, str]]] = {
     "google.protobuf.ListValue": (_json_list, "make it a list"),
     "google.protobuf.Value": (_value, _JSON),
     **{
-        f"google.protobuf.{name}Value": (_wrapper, "")
+        f"google.protobuf.{name}Value": (_wrapper, "cast it to the type of its value")
         for name in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
     },
 }
