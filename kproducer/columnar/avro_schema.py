@@ -23,7 +23,7 @@ PLAIN_TYPES: Final[dict[str, Any]] = {
     **dict.fromkeys(TEXT, "string"),
     **dict.fromkeys(BINARY, "bytes"),
 }  # fmt: skip
-_LOGICAL: Final = {
+_TIMES: Final = {
     "tdD": ("int", "date"), "tdm": ("int", "date"), "tts": ("int", "time-millis"),
     "ttm": ("int", "time-millis"), "ttu": ("long", "time-micros"), "ttn": ("long", "time-micros"),
 }  # fmt: skip
@@ -68,113 +68,105 @@ def schema_of_fields(chosen: ChosenColumns, name: str | None) -> str:
         # A null column makes a null value: the schema does not need to allow it.
         _, field = chosen.columns[0]
         own_name = name or (field.name if _NAME.fullmatch(field.name) else _DEFAULT_NAME)
-        return json.dumps(
-            _with_own_names(_of_type(field.values, own_name, field.name, field.extension), set())
-        )
-    record = _record(name or _DEFAULT_NAME, [field for _, field in chosen.columns], "")
-    return json.dumps(_with_own_names(record, set()))
+        return json.dumps(_Types().of_values(field.values, own_name, field.name, field.extension))
+    return json.dumps(_Types().of_record(name or _DEFAULT_NAME, [field for _, field in chosen.columns], ""))
 
 
-def _with_own_names(schema: Any, used: set[str]) -> Any:
-    """The schema with ``_`` behind names that another type has: of ``a.b_c`` and ``a_b.c``, for example."""
-    if isinstance(schema, list):
-        return [_with_own_names(each, used) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if schema["type"] in ("record", "fixed"):
-        while schema["name"] in used:
-            schema = {**schema, "name": f"{schema['name']}_"}
-        used.add(schema["name"])
-    inner = {name: _with_own_names(schema[name], used) for name in ("items", "values") if name in schema}
-    if "fields" in schema:
-        inner["fields"] = [
-            {**field, "type": _with_own_names(field["type"], used)} for field in schema["fields"]
-        ]
-    return {**schema, **inner}
+class _Types:
+    """The types of one schema."""
 
+    def __init__(self) -> None:
+        self._names: set[str] = set()
 
-def _record(name: str, fields: list[ArrowField], place: str) -> dict[str, Any]:
-    if not all(_NAME.fullmatch(part) for part in name.split(".")):
-        raise InvalidArgumentError(f"{name!r} is not a name in Avro, which has letters, digits and _ only")
-    for number, field in enumerate(fields):
-        if any(field.name == other.name for other in fields[:number]):
-            raise InvalidArgumentError(f"there are two fields {place + field.name!r}: rename one of them")
-        if not _NAME.fullmatch(field.name):
+    def _unused(self, name: str) -> str:
+        """A name with ``_`` behind it, if another type has it: of ``a.b_c`` and ``a_b.c``, for example."""
+        while name in self._names:
+            name = f"{name}_"
+        self._names.add(name)
+        return name
+
+    def of_record(self, name: str, fields: list[ArrowField], place: str) -> dict[str, Any]:
+        if not all(_NAME.fullmatch(part) for part in name.split(".")):
             raise InvalidArgumentError(
-                f"column {place + field.name!r}: names in Avro have letters, digits and _ only: rename it"
+                f"{name!r} is not a name in Avro, which has letters, digits and _ only"
             )
-    return {
-        "type": "record",
-        "name": name,
-        "fields": [
-            {
-                "name": field.name,
-                "type": _of_field(field, f"{name}_{field.name}", f"{place}{field.name}"),
-                **({"default": None} if field.is_nullable and field.values.format != "n" else {}),
-            }
-            for field in fields
-        ],
-    }
+        for number, field in enumerate(fields):
+            if any(field.name == other.name for other in fields[:number]):
+                raise InvalidArgumentError(f"there are two fields {place + field.name!r}: rename one of them")
+            if not _NAME.fullmatch(field.name):
+                raise InvalidArgumentError(
+                    f"column {place + field.name!r}: names in Avro have letters, digits and _ only: rename it"
+                )
+        return {
+            "type": "record",
+            "name": self._unused(name),
+            "fields": [
+                {
+                    "name": field.name,
+                    "type": self._of_field(field, f"{name}_{field.name}", f"{place}{field.name}"),
+                    **({"default": None} if field.is_nullable and field.values.format != "n" else {}),
+                }
+                for field in fields
+            ],
+        }
 
+    def _of_field(self, field: ArrowField, name: str, place: str) -> Any:
+        """The type of a field; a union with null, if it may be null."""
+        schema = self.of_values(field.values, name, place, field.extension)
+        if not field.is_nullable or schema == "null":
+            return schema
+        if isinstance(schema, list):
+            return ["null", *(branch for branch in schema if branch != "null")]
+        return ["null", schema]
 
-def _of_field(field: ArrowField, name: str, place: str) -> Any:
-    """The type of a field; a union with null, if it may be null."""
-    schema = _of_type(field.values, name, place, field.extension)
-    if not field.is_nullable or schema == "null":
-        return schema
-    if isinstance(schema, list):
-        return ["null", *(branch for branch in schema if branch != "null")]
-    return ["null", schema]
+    def of_values(self, field: ArrowField, name: str, place: str, extension: str = "") -> Any:
+        """The type of a field's values.
 
-
-def _of_type(field: ArrowField, name: str, place: str, extension: str = "") -> Any:
-    """The type of a field's values.
-
-    Args:
-        name: of the record or fixed that it may be.
-        place: the column, and the field in it, for errors: ``address.zip``.
-    """
-    text = field.format
-    if _UUID_EXTENSION in (extension, field.extension):
-        return {"type": "string", "logicalType": "uuid"}
-    if text in PLAIN_TYPES:
-        return PLAIN_TYPES[text]
-    if text in _LOGICAL:
-        kind, logical = _LOGICAL[text]
-        return {"type": kind, "logicalType": logical}
-    if text.startswith("ts"):
-        local = "" if text[4:] else "local-"
-        return {"type": "long", "logicalType": f"{local}timestamp-{_TIMESTAMPS[text[2]]}"}
-    if text.startswith("d:"):
-        precision, number_of_decimals = map(int, text[2:].split(",")[:2])
-        if number_of_decimals >= 0:
-            return {
-                "type": "bytes",
-                "logicalType": "decimal",
-                "precision": precision,
-                "scale": number_of_decimals,
-            }
-    if text.startswith("w:"):
-        return {"type": "fixed", "name": name, "size": int(text[2:])}
-    if text == "tin":
-        return {"type": "fixed", "name": name, "size": 12, "logicalType": "duration"}
-    if text.startswith(LISTS):
-        return {"type": "array", "items": _of_field(field.children[0], f"{name}_item", f"{place}[]")}
-    if text == "+m":
-        value = field.children[0].children[1]
-        return {"type": "map", "values": _of_field(value, f"{name}_value", f"{place}.{value.name}")}
-    if text == "+s":
-        return _record(name, list(field.children), f"{place}.")
-    if text.startswith("+u"):
-        branches = [
-            _of_type(child.values, f"{name}_{child.name}", f"{place}.{child.name}", child.extension)
-            for child in field.children
-        ]
-        return _union(branches, any(child.is_nullable for child in field.children), name)
-    remedy = "decode it" if text == "+r" else "cast it, leave it out, or give a schema"
-    raise InvalidArgumentError(
-        f"column {place!r} is of type {type_name(field)}, for which no Avro type is derived: {remedy}"
-    )
+        Args:
+            name: of the record or fixed that it may be.
+            place: the column, and the field in it, for errors: ``address.zip``.
+        """
+        text = field.format
+        if _UUID_EXTENSION in (extension, field.extension):
+            return {"type": "string", "logicalType": "uuid"}
+        if text in PLAIN_TYPES:
+            return PLAIN_TYPES[text]
+        if text in _TIMES:
+            kind, logical = _TIMES[text]
+            return {"type": kind, "logicalType": logical}
+        if text.startswith("ts"):
+            local = "" if text[4:] else "local-"
+            return {"type": "long", "logicalType": f"{local}timestamp-{_TIMESTAMPS[text[2]]}"}
+        if text.startswith("d:"):
+            precision, number_of_decimals = map(int, text[2:].split(",")[:2])
+            if number_of_decimals >= 0:
+                return {
+                    "type": "bytes",
+                    "logicalType": "decimal",
+                    "precision": precision,
+                    "scale": number_of_decimals,
+                }
+        if text.startswith("w:"):
+            return {"type": "fixed", "name": self._unused(name), "size": int(text[2:])}
+        if text == "tin":
+            return {"type": "fixed", "name": self._unused(name), "size": 12, "logicalType": "duration"}
+        if text.startswith(LISTS):
+            return {"type": "array", "items": self._of_field(field.children[0], f"{name}_item", f"{place}[]")}
+        if text == "+m":
+            value = field.children[0].children[1]
+            return {"type": "map", "values": self._of_field(value, f"{name}_value", f"{place}.{value.name}")}
+        if text == "+s":
+            return self.of_record(name, list(field.children), f"{place}.")
+        if text.startswith("+u"):
+            branches = [
+                self.of_values(child.values, f"{name}_{child.name}", f"{place}.{child.name}", child.extension)
+                for child in field.children
+            ]
+            return _union(branches, any(child.is_nullable for child in field.children), name)
+        remedy = "decode it" if text == "+r" else "cast it, leave it out, or give a schema"
+        raise InvalidArgumentError(
+            f"column {place!r} is of type {type_name(field)}, for which no Avro type is derived: {remedy}"
+        )
 
 
 def _union(branches: list[Any], is_nullable: bool, name: str) -> list[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from kproducer._core.bulk.arrow_columns import readable
@@ -104,10 +105,8 @@ class ChosenColumns(NamedTuple):
             source = ArrowSource(data)
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from error
-        try:
+        with closing(source):
             fields = tuple(map(ArrowField.of, source.fields()))
-        finally:
-            source.close()
         names = tuple(given) if isinstance(given, list) else given
         return cls.of(names, ColumnsToEncode(fields, frozenset(), None, "value"))
 

@@ -18,13 +18,14 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.protobuf import MessageCompiler
 from kproducer.columnar.schema_source import SchemaSource
 from kproducer.errors import SerializationError
 from kproducer.schema_registry import Schema, SchemaRegistryClient
-from kproducer.schema_registry.protobuf import SETTINGS
+from kproducer.schema_registry.protobuf import SETTINGS, ProtobufFormat
 from kproducer.schema_registry.references import referenced_schemas
 from kproducer.schema_registry.registry_serializer import FoundSchema, Registration
 from kproducer.spark.errors import SparkOptionError
@@ -103,14 +104,8 @@ class _RegisteredSchemas:
         return None
 
     def message_indexes(self, schema: Schema) -> Sequence[int]:
-        indexes: list[int] = []
-        message: Any = self.message(schema)
-        while message is not None:
-            outer = message.containing_type
-            siblings = message.file.message_types_by_name if outer is None else outer.nested_types_by_name
-            indexes.insert(0, list(siblings).index(message.name))
-            message = outer
-        return indexes
+        message_class = GetMessageClass(self.message(schema))
+        return ProtobufFormat("Protobuf", message_class, SETTINGS).message_indexes(schema)
 
     def encoder(self, schema: Schema, prefix: bytes) -> Any:
         """Not used: columns have a plan instead."""

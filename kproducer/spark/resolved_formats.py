@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
@@ -91,7 +92,7 @@ def resolve_formats(
                 f"'{columns.topic}'. Nothing was written: {type(error).__name__}: {text}"
             ) from None
         else:
-            resolved[each.role] = FormattedColumns(found, each.written_column)
+            resolved[each.role] = FormattedColumns(found)
     if mistakes:
         raise SparkSchemaError("; ".join(mistakes))
     return columns._replace(**resolved)
@@ -187,8 +188,5 @@ def _arrow_fields(schema: t.StructType, needed: Container[str]) -> tuple[ArrowFi
         fields.append(pa.field(field.name, arrow, is_nullable))
     if mistakes:
         raise SparkSchemaError("; ".join(mistakes))
-    source = ArrowSource(pa.schema(fields).empty_table())
-    try:
+    with closing(ArrowSource(pa.schema(fields).empty_table())) as source:
         return tuple(map(ArrowField.of, source.fields()))
-    finally:
-        source.close()

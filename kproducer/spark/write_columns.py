@@ -17,7 +17,8 @@ from pyspark.sql import types as t
 from kproducer.spark.errors import SparkSchemaError
 
 if TYPE_CHECKING:
-    from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode, CompiledColumns
+    from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
+    from kproducer.columnar.format_plans import ResolvedColumns
 
 #: Every column that can be written, with likely misspellings. Extra columns are ignored, as by Spark's sink,
 #: but ignoring a misspelt one would lose all keys or headers.
@@ -40,11 +41,9 @@ class FormattedColumns(NamedTuple):
 
     Attributes:
         resolved: the format, with its schema; contains no registry and no credentials.
-        column: the only one that it reads; empty: it may read all.
     """
 
-    resolved: ColumnFormat
-    column: str
+    resolved: ResolvedColumns
 
     def compile_columns(self, wanted: ColumnsToEncode) -> CompiledColumns:
         """See ``ColumnFormat``."""
@@ -122,7 +121,7 @@ class WriteColumns(NamedTuple):
     def reads(self, name: str) -> bool:
         """Whether the values of a column are needed."""
         formats = [each for each in (self.value, self.key) if each is not None]
-        return name in self.names or any(each.column in ("", name) for each in formats)
+        return name in self.names or any(each.resolved.columns in (None, name) for each in formats)
 
 
 def _missing_remedy(name: str, formatted: Mapping[str, str]) -> str:
