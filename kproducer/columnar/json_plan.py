@@ -40,6 +40,7 @@ are refused.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -62,6 +63,20 @@ _MS_PER_DAY: Final = 86_400_000
 #: The most digits of a decimal: 256 bits.
 _MOST_SCALE: Final = 76
 _FLOAT_BYTES: Final = {"e": 2, "f": 4, "g": 8}
+#: The format of decimals: precision, scale and width.
+_DECIMAL: Final = re.compile(r"d:\d+,(-?\d+)(?:,\d+)?")
+#: By Arrow format: the operation, ``a`` of its nodes, and the type in JSON Schema.
+_SCALARS: Final[dict[str, tuple[JsonOperation, int, str]]] = {
+    "b": (JsonOperation.BOOLEAN, 0, "boolean"),
+    **dict.fromkeys(INTEGERS, (JsonOperation.INTEGER, 0, "integer")),
+    **dict.fromkeys(TEXT, (JsonOperation.TEXT, 0, "string")),
+    **dict.fromkeys(BINARY, (JsonOperation.BINARY, 0, "string")),
+    "tdD": (JsonOperation.DATE, 1, "string"),
+    "tdm": (JsonOperation.DATE, _MS_PER_DAY, "string"),
+    **{f"tt{unit}": (JsonOperation.TIME, ticks, "string") for unit, ticks in TICKS_PER_SECOND.items()},
+    **{f"tD{unit}": (JsonOperation.DURATION, ticks, "string") for unit, ticks in TICKS_PER_SECOND.items()},
+    **dict.fromkeys(("tiM", "tiD", "tin"), (JsonOperation.INTERVAL, 0, "string")),
+}
 #: JSON types that have to be quoted if they are keys, because they are not strings.
 _UNQUOTED: Final = frozenset({"boolean", "integer"})
 _REMEDIES: Final = {
@@ -105,45 +120,23 @@ def scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | No
     Returns:
         A node without column and place, and the type in JSON Schema; ``None``: the type is another one.
     """
-    try:
-        return _scalar(field, options)
-    except (KeyError, IndexError, ValueError):
-        # The format is none of Arrow's: a decimal without a scale, or an unknown unit.
-        return None
-
-
-def _scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | None:
     values = field.values
     text = values.format
-    if text == "b":
-        return PlanNode(JsonOperation.BOOLEAN, 0), "boolean"
-    if text in INTEGERS:
-        return PlanNode(JsonOperation.INTEGER, 0), "integer"
+    if text in _SCALARS:
+        operation, a, kind = _SCALARS[text]
+        return PlanNode(operation, 0, a=a), kind
     if text in _FLOAT_BYTES:
         return PlanNode(JsonOperation.FLOAT, 0, a=_FLOAT_BYTES[text], b=options.nan_is_null), "number"
-    if text in TEXT:
-        return PlanNode(JsonOperation.TEXT, 0), "string"
-    if text == "w:16" and UUID_EXTENSION in (field.extension, values.extension):
-        return PlanNode(JsonOperation.UUID, 0), "string"
-    if text in BINARY or text.startswith("w:"):
-        return PlanNode(JsonOperation.BINARY, 0), "string"
-    if text.startswith("d:"):
-        scale = int(text[2:].split(",")[1])
-        if abs(scale) > _MOST_SCALE:
-            return None
-        kind = "string" if options.decimals_are_strings else "number" if scale > 0 else "integer"
-        return PlanNode(JsonOperation.DECIMAL, 0, a=scale, b=options.decimals_are_strings), kind
-    if text in ("tdD", "tdm"):
-        return PlanNode(JsonOperation.DATE, 0, a=1 if text == "tdD" else _MS_PER_DAY), "string"
-    if text.startswith("tt"):
-        return PlanNode(JsonOperation.TIME, 0, a=TICKS_PER_SECOND[text[2]]), "string"
-    if text.startswith("ts"):
+    if text.startswith("w:"):
+        is_uuid = text == "w:16" and UUID_EXTENSION in (field.extension, values.extension)
+        return PlanNode(JsonOperation.UUID if is_uuid else JsonOperation.BINARY, 0), "string"
+    if text.startswith("ts") and text[2:3] in TICKS_PER_SECOND:
         return PlanNode(JsonOperation.TIMESTAMP, 0, a=TICKS_PER_SECOND[text[2]], b=bool(text[4:])), "string"
-    if text.startswith("tD"):
-        return PlanNode(JsonOperation.DURATION, 0, a=TICKS_PER_SECOND[text[2]]), "string"
-    if text in ("tiM", "tiD", "tin"):
-        return PlanNode(JsonOperation.INTERVAL, 0), "string"
-    return None
+    decimal = _DECIMAL.fullmatch(text)
+    if decimal is None or abs(scale := int(decimal[1])) > _MOST_SCALE:
+        return None
+    kind = "string" if options.decimals_are_strings else "number" if scale > 0 else "integer"
+    return PlanNode(JsonOperation.DECIMAL, 0, a=scale, b=options.decimals_are_strings), kind
 
 
 class JsonCompiler(ColumnCompiler):
