@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
-from kproducer._core.bulk.arrow_columns import readable
+from kproducer._core.bulk.arrow_columns import column_number, readable
 from kproducer._core.bulk.column_format import ColumnsToEncode
 from kproducer._core.columns.arrow import ArrowSource
 from kproducer._core.columns.encoder_plan import ArrowField
@@ -63,9 +63,9 @@ class ChosenColumns(NamedTuple):
         Raises:
             InvalidArgumentError: a column is missing or exists twice, or there is none.
         """
-        names = [field.name for field in wanted.fields]
+        names = tuple(field.name for field in wanted.fields)
         if given is None:
-            if names == [""]:
+            if names == ("",):
                 return cls(((0, wanted.fields[0]),), is_single=True)
             chosen = [name for name in names if name not in wanted.taken]
             if not chosen:
@@ -73,14 +73,7 @@ class ChosenColumns(NamedTuple):
                 raise InvalidArgumentError(f"{wanted.role}: there is no column for it: {found}")
         else:
             chosen = [given] if isinstance(given, str) else list(given)
-        numbers = []
-        for name in chosen:
-            if (count := names.count(name)) != 1:
-                problem = f"there are {count} columns named {name!r}: rename all but one"
-                if not count:
-                    problem = f"there is no column {name!r}{_hint(name, names)}"
-                raise InvalidArgumentError(f"{wanted.role}: {problem}")
-            numbers.append(names.index(name))
+        numbers = [column_number(wanted.role, name, names) for name in chosen]
         columns = tuple((number, wanted.fields[number]) for number in numbers)
         others: tuple[tuple[int, ArrowField], ...] = ()
         if given is None:
@@ -163,13 +156,6 @@ def type_name(field: ArrowField) -> str:
     if text.startswith(LISTS) and field.children:
         return f"list<{type_name(field.children[0])}>"
     return _TIME_NAMES.get(text) or _NESTED_NAMES.get(text.partition(":")[0]) or readable(text)
-
-
-def _hint(name: str, names: Sequence[str]) -> str:
-    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if nearest:
-        return f": did you mean {nearest[0]!r}?"
-    return f" (columns: {listed(names)})"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -104,7 +104,7 @@ class ArrowColumns(NamedTuple):
             "timestamp": self.timestamp if isinstance(self.timestamp, str) else None,
             "topic_column": self.topic,
         }
-        found = {role: _number(role, name, names) for role, name in given.items() if name is not None}
+        found = {role: column_number(role, name, names) for role, name in given.items() if name is not None}
         if self.value is None or isinstance(self.value, str):
             names_none = not found and self.key is None
             found["value"] = self._value_number(names, self.value, names_none)
@@ -139,7 +139,7 @@ class ArrowColumns(NamedTuple):
 
     def _value_number(self, names: tuple[str, ...], value: str | None, names_none: bool) -> int:
         if value is not None:
-            return _number("value", value, names)
+            return column_number("value", value, names)
         if len(names) == 1:
             return 0
         if _DEFAULT_VALUE not in names:
@@ -152,7 +152,7 @@ class ArrowColumns(NamedTuple):
                 f"column {likely[0]!r} would not be written: pass {_argument(likely[0])}={likely[0]!r}, "
                 "or value='value' to write only the values"
             )
-        return _number("value", _DEFAULT_VALUE, names)
+        return column_number("value", _DEFAULT_VALUE, names)
 
     def _check_type(self, role: str, name: str, text: str) -> None:
         is_right, right, cure = _RULES[role]
@@ -183,7 +183,8 @@ def readable(text: str) -> str:
     return f"{text!r} in Arrow's format language"
 
 
-def _number(role: str, name: str, names: tuple[str, ...]) -> int:
+def column_number(role: str, name: str, names: tuple[str, ...]) -> int:
+    """The number of a column, from 0. Raises ``InvalidArgumentError`` if it is missing or exists twice."""
     count = names.count(name)
     if count == 1:
         return names.index(name)
