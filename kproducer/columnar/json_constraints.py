@@ -61,12 +61,10 @@ class Constraints(NamedTuple):
         found = cls({**references, "": contents}, ())
         return found._replace(alternatives=tuple(found._expanded(("", contents), 0, count(1))))
 
-    @property
-    def exclude_null(self) -> bool:
-        """Whether null certainly does not fit."""
+    def exclude(self, kind: str) -> bool:
+        """Whether values of a type certainly do not fit."""
         return all(
-            any(_violation(schema, "null") is not None for _, schema in alternative)
-            for alternative in self.alternatives
+            any(_violation(schema, kind) for _, schema in alternative) for alternative in self.alternatives
         )
 
     @property

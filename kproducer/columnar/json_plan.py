@@ -111,7 +111,7 @@ class _Around(NamedTuple):
 
     @classmethod
     def of(cls, prefix: bytes, constraints: Constraints) -> _Around:
-        return cls(prefix, None if constraints.exclude_null else prefix + b"null")
+        return cls(prefix, None if constraints.exclude("null") else prefix + b"null")
 
 
 def scalar(field: ArrowField, options: JsonOptions) -> tuple[PlanNode, str] | None:
@@ -274,18 +274,10 @@ def not_written_as_json(field: ArrowField) -> str:
 
 
 def _mismatch(field: ArrowField, place: str, constraints: Constraints, problem: str) -> DoesNotFitError:
-    fitting = (text for kind, text in _REMEDIES.items() if _allows(constraints, kind))
+    fitting = (text for kind, text in _REMEDIES.items() if not constraints.exclude(kind))
     wanted = f"the property {place!r} of the JSON Schema" if place else "the JSON Schema"
     return DoesNotFitError(
         f"is of type {type_name(field)} and does not fit {wanted}: it {problem}: "
         f"{next(fitting, 'leave the column out')}, or change the schema",
         place,
     )
-
-
-def _allows(constraints: Constraints, kind: str) -> bool:
-    try:
-        constraints.narrowed(kind)
-    except ViolatedError:
-        return False
-    return True

@@ -131,15 +131,11 @@ def check_secured_cluster(options: WriteOptions) -> None:
                 producer.partitions_for(topic)
             except KafkaError as error:
                 reason = explained(error, options.producer_settings, {"max_block_ms": "checkTimeoutMs"})
-                remedy = ""
                 if isinstance(error, KafkaTimeoutError):
-                    remedy = f". {_TO_WAIT}"
+                    reason += f". {_TO_WAIT}"
                 elif isinstance(error, AuthorizationError):
-                    remedy = f" {_GRANT}"
-                raise SparkWriteError(
-                    f"topic '{topic}' (option '{option}') cannot be written to, and nothing was written:"
-                    f" {reason}{remedy}"
-                ) from None
+                    reason += f" {_GRANT}"
+                raise _not_writable(topic, option, reason) from None
 
 
 def _unusable(topic: str, option: str, code: int, timeout_s: float) -> SparkWriteError:
@@ -151,9 +147,12 @@ def _unusable(topic: str, option: str, code: int, timeout_s: float) -> SparkWrit
             f"Nothing was written. Create the topic, or correct the option '{option}'"
         )
     remedy = f" {_GRANT}" if code == _NOT_ALLOWED else ""
-    where = f"topic '{topic}' (option '{option}')"
+    return _not_writable(topic, option, f"{error_for_code(code)}{remedy}")
+
+
+def _not_writable(topic: str, option: str, reason: str) -> SparkWriteError:
     return SparkWriteError(
-        f"{where} cannot be written to. Nothing was written: {error_for_code(code)}{remedy}"
+        f"topic '{topic}' (option '{option}') cannot be written to. Nothing was written: {reason}"
     )
 
 

@@ -171,7 +171,7 @@ def test_schemas_that_cannot_be_followed_say_nothing(contents: Any) -> None:
     constraints = Constraints.of(contents, {})
     assert constraints.narrowed("object", ["a"]).of_member("a").alternatives
     assert constraints.narrowed("array").of_elements().alternatives
-    assert not constraints.exclude_null
+    assert not constraints.exclude("null")
 
 
 @pytest.mark.parametrize("combination", ["allOf", "anyOf"])
