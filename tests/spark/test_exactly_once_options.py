@@ -105,8 +105,20 @@ def task(query_id="", batch_id="", partition=3) -> SparkTask:
     return SparkTask(partition, 0, query_id, batch_id)
 
 
+def job(group="", *, is_connect=False, is_of_micro_batch=False):
+    """The properties of a job, as Spark sets them."""
+    properties = {"spark.jobGroup.id": group}
+    if is_connect:
+        properties["spark.job.tags"] = "SparkConnect_OperationTag_User_x"
+    if is_of_micro_batch:
+        properties |= dict.fromkeys(
+            ("spark.sql.cbo.enabled", "spark.sql.requireAllClusterKeysForDistribution"), "false"
+        )
+    return lambda name: properties.get(name, "")
+
+
 def test_a_streaming_query_is_known_by_its_id_and_numbered_by_micro_batch():
-    found = write_task(parse(is_stream=True), None, task("q-1", "17"), "run-1")
+    found = write_task(parse(is_stream=True), None, task("q-1", "17"), job("run-1"))
     assert found.write.identity.kind is WriteKind.STREAM
     assert (found.name, found.write.number, found.write.run) == ("kproducer-spark-q-1-3", 17, "run-1")
     assert found.write.identity.driver == "kproducer-spark-q-1-driver"
@@ -114,36 +126,37 @@ def test_a_streaming_query_is_known_by_its_id_and_numbered_by_micro_batch():
 
 def test_a_named_batch_is_version_0_or_what_is_given_or_the_micro_batch_around_it():
     named = parse(writeId="nightly")
-    assert write_task(named, "x", task(), "").write.number == 0
-    assert write_task(named, "x", task("q-1", "17"), "").write.number == 17
+    assert write_task(named, "x", task(), job()).write.number == 0
+    assert write_task(named, "x", task("q-1", "17"), job()).write.number == 17
     assert (
-        write_task(parse(writeId="nightly", writeVersion="5"), "x", task("q-1", "17"), "").write.number == 5
+        write_task(parse(writeId="nightly", writeVersion="5"), "x", task("q-1", "17"), job()).write.number
+        == 5
     )
-    assert write_task(named, "x", task(), "").name == "kproducer-spark-nightly-3"
+    assert write_task(named, "x", task(), job()).name == "kproducer-spark-nightly-3"
 
 
 def test_a_batch_without_a_name_is_one_of_its_own():
-    found = write_task(parse(), "random", task(), "")
+    found = write_task(parse(), "random", task(), job())
     assert not found.write.identity.is_remembered
     assert found.name == "kproducer-spark-random-3"
 
 
 def test_a_batch_without_a_name_in_foreach_batch_is_refused():
     with pytest.raises(SparkOptionError, match=r"within foreachBatch, .* needs the option 'writeId'"):
-        write_task(parse(), "random", task("q-1", "17"), "")
+        write_task(parse(), "random", task("q-1", "17"), job())
 
 
 def test_a_named_batch_through_spark_connect_needs_a_version():
     with pytest.raises(SparkOptionError, match="in Spark Connect, option 'writeId' needs"):
-        write_task(parse(writeId="nightly"), "x", task(), "", is_connect=True)
+        write_task(parse(writeId="nightly"), "x", task(), job(is_connect=True))
     versioned = parse(writeId="nightly", writeVersion="5")
-    assert write_task(versioned, "x", task(), "", is_connect=True).write.number == 5
-    assert write_task(parse(is_stream=True), None, task("q-1", "17"), "", is_connect=True).write.number == 17
+    assert write_task(versioned, "x", task(), job(is_connect=True)).write.number == 5
+    assert write_task(parse(is_stream=True), None, task("q-1", "17"), job(is_connect=True)).write.number == 17
 
 
 def test_a_micro_batch_written_in_a_thread_that_does_not_know_which_needs_a_version():
     def numbered(given=None, **options):
-        return write_task(parse(**options), "x", given or task(), "", is_of_micro_batch=True)
+        return write_task(parse(**options), "x", given or task(), job(is_of_micro_batch=True))
 
     with pytest.raises(SparkOptionError, match="in this thread, option 'writeId' needs"):
         numbered(writeId="nightly")
@@ -157,4 +170,4 @@ def test_a_micro_batch_written_in_a_thread_that_does_not_know_which_needs_a_vers
 @pytest.mark.parametrize("given", [task(), task("q-1"), task("", "1"), task("q-1", "1", -1)])
 def test_without_what_spark_has_to_tell_nothing_is_written(given):
     with pytest.raises(ExactlyOnceError):
-        write_task(parse(is_stream=True), None, given, "")
+        write_task(parse(is_stream=True), None, given, job())

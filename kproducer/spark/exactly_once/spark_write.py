@@ -49,14 +49,7 @@ def write(
     """Write one task. See ``TaskProtocol.write``."""
     from kproducer.spark.partition_writer import local_property
 
-    task = write_task(
-        options,
-        batch_name,
-        spark_task,
-        local_property("spark.jobGroup.id"),
-        is_connect=_CONNECT_TAG in local_property("spark.job.tags"),
-        is_of_micro_batch=all(local_property(name) == "false" for name in _SET_FOR_MICRO_BATCHES),
-    )
+    task = write_task(options, batch_name, spark_task, local_property)
     with KafkaTaskPort(columns, options) as port:
         message = TaskProtocol(wrap_port(port), new_checksum(columns)).write(task, batches)
     message.summary = port.summary
@@ -111,10 +104,7 @@ def write_task(
     options: WriteOptions,
     batch_name: str | None,
     spark_task: SparkTask,
-    job_group: str,
-    *,
-    is_connect: bool = False,
-    is_of_micro_batch: bool = False,
+    job_property: Callable[[str], str],
 ) -> WriteTask:
     """The write that the running task belongs to, and its partition.
 
@@ -122,10 +112,7 @@ def write_task(
         options: of the write.
         batch_name: see ``Writer``; ``None``: a streaming query.
         spark_task: the running task, as Spark identifies it.
-        job_group: from Spark; for a streaming query, the id of the run.
-        is_connect: whether the job was started through Spark Connect.
-        is_of_micro_batch: whether the DataFrame belongs to ``foreachBatch``. The thread that writes it may
-            not know the micro-batch.
+        job_property: returns a property of the task's job; empty if it is not set.
 
     Raises:
         SparkOptionError: a batch within ``foreachBatch`` that could not be recognised in a replay.
@@ -140,13 +127,17 @@ def write_task(
         number = int(spark_task.batch_id)
     else:
         identity = batch_identity(options, batch_name)
-        number = _version(options, spark_task, is_connect, is_of_micro_batch)
-    return WriteTask(WriteRun(identity, number, job_group), spark_task.partition)
+        number = _version(options, spark_task, job_property)
+    # The job group of a streaming query is the id of its run.
+    run = job_property("spark.jobGroup.id")
+    return WriteTask(WriteRun(identity, number, run), spark_task.partition)
 
 
-def _version(options: WriteOptions, task: SparkTask, is_connect: bool, is_of_micro_batch: bool) -> int:
+def _version(options: WriteOptions, task: SparkTask, job_property: Callable[[str], str]) -> int:
     if options.write_version is not None:
         return options.write_version
+    # The thread that writes a DataFrame of ``foreachBatch`` may not know the micro-batch.
+    is_of_micro_batch = all(job_property(name) == "false" for name in _SET_FOR_MICRO_BATCHES)
     if options.write_id is None:
         if task.batch_id or is_of_micro_batch:
             raise SparkOptionError(
@@ -164,7 +155,7 @@ def _version(options: WriteOptions, task: SparkTask, is_connect: bool, is_of_mic
             "in this thread, option 'writeId' needs the option 'writeVersion' as well: pass the id of the "
             "micro-batch, which the thread does not know unless it is a pyspark.InheritableThread"
         )
-    if is_connect:
+    if _CONNECT_TAG in job_property("spark.job.tags"):
         raise SparkOptionError(
             "in Spark Connect, option 'writeId' needs the option 'writeVersion' as well, because a task "
             "cannot see whether it runs within foreachBatch: pass the micro-batch's id there, otherwise 0"
