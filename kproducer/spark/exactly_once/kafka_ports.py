@@ -1,4 +1,4 @@
-"""The ports of the two protocols on real brokers.
+"""The ports of the two protocols on real brokers: each step as requests of Kafka.
 
 A worker keeps a transactional producer and a coordinator session over tasks and micro-batches; each task
 gives the producer its own transactional id. One task at a time uses them. Errors that an option can fix say
@@ -173,7 +173,7 @@ class KafkaTaskPort(_KafkaPort):
         self.summary = WriteSummary()
 
     def current_offset(self, group: str) -> OffsetAndMetadata | None:
-        """See ``TaskPort``. Waits a moment for a transaction that is being committed.
+        """OffsetFetch; waits a moment for a transaction that is being committed.
 
         Brokers answer a commit before its offsets are visible. After a crash the last decision may be about
         to become visible, and a driver that finds another decision than its tasks refuses to commit. But if
@@ -185,17 +185,17 @@ class KafkaTaskPort(_KafkaPort):
             return self._committed([group], self._step_s, stable=False)[group]
 
     def initialize(self, transactional_id: str) -> None:
-        """See ``TaskPort``."""
+        """InitProducerId: fences earlier attempts of the task, and waits for the end of their transaction."""
         producer = self._connections.producer
         producer.change_transactional_id(transactional_id)
         producer.init_transactions()
 
     def stable_offset(self, group: str) -> OffsetAndMetadata | None:
-        """See ``TaskPort``."""
+        """OffsetFetch; waits until no open transaction can change the offset."""
         return self._committed([group], self._step_s, stable=True)[group]
 
     def begin(self) -> None:
-        """See ``TaskPort``."""
+        """Begin the transaction. Sends no request yet."""
         from kproducer.spark.partition_writer import TaskRowSender
 
         producer = self._connections.producer
@@ -204,15 +204,15 @@ class KafkaTaskPort(_KafkaPort):
         self.summary = self._rows.summary
 
     def send(self, batch: Any) -> None:
-        """See ``TaskPort``."""
+        """Produce; the same code as for at-least-once writes."""
         self._rows.send(batch)
 
     def flush(self) -> None:
-        """See ``TaskPort``."""
+        """Wait until each record is acknowledged, or raise."""
         self._rows.deliver_all()
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
-        """See ``TaskPort``."""
+        """AddOffsetsToTxn and TxnOffsetCommit: the offset becomes visible with the rows."""
         try:
             self._connections.producer.send_offsets_to_transaction(
                 {self._partition: offset}, ConsumerGroupMetadata(group)
@@ -225,11 +225,11 @@ class KafkaTaskPort(_KafkaPort):
             raise
 
     def prepare(self) -> PreparedTransaction:
-        """See ``TaskPort``."""
+        """Hand the transaction over: its producer id and epoch, with which the driver ends it."""
         return self._connections.producer.prepare()
 
     def abort(self) -> None:
-        """See ``TaskPort``."""
+        """EndTxn, with a short timeout."""
         self._connections.producer.abort_transaction(_SHORT_S)
 
 
@@ -237,29 +237,29 @@ class KafkaDriverPort(_KafkaPort):
     """``DriverPort`` of one commit or abort."""
 
     def current_offset(self, group: str) -> OffsetAndMetadata | None:
-        """See ``DriverPort``."""
+        """OffsetFetch; does not wait for open transactions."""
         return self._committed([group], _SHORT_S, stable=False)[group]
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """See ``DriverPort``."""
+        """InitProducerId for each id: fences its producer, and waits until its transaction has ended."""
         self._connections.session.fence(transactional_ids, self._step_s)
 
     def stable_offsets(self, groups: Sequence[str]) -> Mapping[str, OffsetAndMetadata | None]:
-        """See ``DriverPort``."""
+        """OffsetFetch; waits until no open transaction can change the offsets."""
         return self._committed(groups, self._step_s, stable=True)
 
     def decide(self, transactional_id: str, group: str, offset: OffsetAndMetadata) -> None:
-        """See ``DriverPort``."""
+        """A transaction of its own, with the epoch from ``fence``; another driver's fence makes it fail."""
         self._connections.session.write_offsets(
             transactional_id, group, {self._partition: offset}, self._step_s
         )
 
     def commit(self, prepared: Sequence[PreparedTransaction]) -> list[KafkaError | None]:
-        """See ``DriverPort``. The timeout is that of the transactions."""
+        """EndTxn for each. The timeout is that of the transactions. ``None`` for each that is committed."""
         return self._connections.session.end(prepared, True, self._transaction_s)
 
     def abort(self, prepared: Iterable[PreparedTransaction], unknown: Sequence[str] = ()) -> None:
-        """See ``DriverPort``."""
+        """EndTxn, and ``fence`` for the ids whose transactions are unknown. Short timeout."""
         session = self._connections.session
         session.end(list(prepared), False, _SHORT_S)
         if unknown:

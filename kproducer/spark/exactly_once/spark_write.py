@@ -86,7 +86,7 @@ def abort(
 
 
 def new_checksum(columns: WriteColumns) -> ArrowChecksum:
-    """A checksum of no rows."""
+    """A checksum of no rows: one number for the records, in any order and any batches."""
     from kproducer._core.bulk.send_arrow import ArrowChecksum
     from kproducer.spark.partition_writer import arrow_columns
 
