@@ -154,10 +154,6 @@ class AvroCompiler(ColumnCompiler):
         if isinstance(schema, list):
             return self._union(schema, field, column, place)
         kind = _kind(schema)
-        if kind == "null":
-            if field.values.format == "n":
-                return PlanNode(AvroOperation.NOTHING, column, null=b"", place=place)
-            raise self._mismatch(schema, field, place)
         if kind in ("array", "map", "record"):
             node = self._nested(kind, schema, field.values, place)
         else:
@@ -349,6 +345,10 @@ def scale(given: int, wanted: int) -> int:
 # -- types -------------------------------------------------------------------------------------------
 
 
+def _null(schema: Any, values: ArrowField) -> PlanNode | None:
+    return PlanNode(AvroOperation.NOTHING, 0, null=b"") if values.format == "n" else None
+
+
 def _scalar(schema: Any, values: ArrowField) -> PlanNode | None:
     kind = _kind(schema)
     operation, accepted, bits = _SCALARS[kind]
@@ -426,7 +426,7 @@ _SCALARS: Final[dict[str, tuple[AvroOperation, frozenset[str], int]]] = {
     "bytes": (AvroOperation.BYTES, TEXT | BINARY, 0),
     "string": (AvroOperation.BYTES, TEXT, 0),
 }
-_PLAIN: Final[dict[str, _MakeNode]] = {"fixed": _fixed, "enum": _enum}
+_PLAIN: Final[dict[str, _MakeNode]] = {"null": _null, "fixed": _fixed, "enum": _enum}
 _LOGICAL: Final[dict[tuple[str, Any], _MakeNode]] = {
     ("int", "date"): _date,
     ("int", "time-millis"): _time,

@@ -75,12 +75,10 @@ class ChosenColumns(NamedTuple):
             chosen = [given] if isinstance(given, str) else list(given)
         numbers = [column_number(wanted.role, name, names) for name in chosen]
         columns = tuple((number, wanted.fields[number]) for number in numbers)
-        others: tuple[tuple[int, ArrowField], ...] = ()
-        if given is None:
-            others = tuple(
-                (number, field) for number, field in enumerate(wanted.fields) if number not in numbers
-            )
-        return cls(columns, isinstance(given, str), others)
+        if given is not None:
+            return cls(columns, isinstance(given, str))
+        others = tuple(column for column in enumerate(wanted.fields) if column[0] not in numbers)
+        return cls(columns, is_single=False, others=others)
 
     @classmethod
     def of_data(cls, given: str | list[str] | None, data: Any) -> ChosenColumns:

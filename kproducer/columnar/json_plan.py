@@ -206,7 +206,8 @@ class JsonCompiler(ColumnCompiler):
             raise _mismatch(field, place, constraints, str(error)) from None
         children: tuple[PlanNode, ...] = ()
         if kind == "array":
-            children = (self._element(values, place, narrowed),)
+            within = narrowed.of_elements()
+            children = (self._node(values.children[0], 0, f"{place}[]", within, _Around.of(b",", within)),)
         elif names is not None:
             children = self._members(list(enumerate(values.children)), place, narrowed)
         elif kind == "object":
@@ -234,10 +235,6 @@ class JsonCompiler(ColumnCompiler):
                 around = around._replace(null=None if constraints.require(field.name) else b"")
             members.append(self._node(field, number, inner, within, around))
         return tuple(members)
-
-    def _element(self, values: ArrowField, place: str, constraints: Constraints) -> PlanNode:
-        within = constraints.of_elements()
-        return self._node(values.children[0], 0, f"{place}[]", within, _Around.of(b",", within))
 
     def _entry(self, entry: ArrowField, place: str, constraints: Constraints) -> PlanNode:
         """The node of a key and a value of a map."""

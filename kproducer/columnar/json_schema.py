@@ -13,6 +13,12 @@ from kproducer.errors import InvalidArgumentError
 
 #: Schema Registry assumes it for schemas that name none.
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+#: What a string contains.
+_CONTENTS: Final[dict[int, dict[str, str]]] = {
+    JsonOperation.DATE: {"format": "date"},
+    JsonOperation.UUID: {"format": "uuid"},
+    JsonOperation.BINARY: {"contentEncoding": "base64"},
+}
 
 
 def json_schema(data: Any, title: str | None = None, columns: str | list[str] | None = None) -> str:
@@ -105,20 +111,13 @@ class _Types:
         if found is None:
             raise InvalidArgumentError(f"column {place!r} {not_written_as_json(field)}")
         node, kind = found
-        schema: dict[str, Any] = {"type": kind, **_details(JsonOperation(node.operation), bool(node.b))}
+        details = _CONTENTS.get(node.operation, {})
+        # Timestamps without a time zone, and times, have no format in JSON Schema.
+        if node.operation == JsonOperation.TIMESTAMP and node.b:
+            details = {"format": "date-time"}
+        schema: dict[str, Any] = {"type": kind, **details}
         can_be_nan = node.operation == JsonOperation.FLOAT and self._options.nan_is_null
         return _or_null(schema) if can_be_nan and not self._options.omits_nulls else schema
-
-
-def _details(operation: JsonOperation, is_utc: bool) -> dict[str, str]:
-    """What a string contains. Times and timestamps without a time zone have no format in JSON Schema."""
-    if operation == JsonOperation.DATE:
-        return {"format": "date"}
-    if operation == JsonOperation.TIMESTAMP and is_utc:
-        return {"format": "date-time"}
-    if operation == JsonOperation.UUID:
-        return {"format": "uuid"}
-    return {"contentEncoding": "base64"} if operation == JsonOperation.BINARY else {}
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
