@@ -49,6 +49,7 @@ from kproducer.columnar.chosen_columns import (
     BINARY,
     INTEGERS,
     LISTS,
+    MS_PER_DAY,
     TEXT,
     TICKS_PER_SECOND,
     ChosenColumns,
@@ -60,7 +61,6 @@ from kproducer.columnar.column_compiler import ColumnCompiler, DoesNotFitError, 
 
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64
-_MS_PER_DAY: Final = 86_400_000
 _UUID_BYTES: Final = 16
 _DURATION_BYTES: Final = 12
 _LIMIT_BYTES: Final = 32
@@ -358,7 +358,7 @@ def _scalar(schema: Any, values: ArrowField) -> PlanNode | None:
 
 def _date(schema: Any, values: ArrowField) -> PlanNode | None:
     if values.format == "tdm":
-        return PlanNode(AvroOperation.INTEGER, 0, a=-_MS_PER_DAY, b=_INT_BITS)
+        return PlanNode(AvroOperation.INTEGER, 0, a=-MS_PER_DAY, b=_INT_BITS)
     if values.format == "tdD":
         return PlanNode(AvroOperation.INTEGER, 0, b=_INT_BITS)
     return _scalar(schema, values)

@@ -9,13 +9,12 @@ import json
 import re
 from typing import Any, Final
 
-from kproducer._core.columns.encoder_plan import ArrowField
-from kproducer.columnar.chosen_columns import BINARY, LISTS, TEXT, ChosenColumns, type_name
+from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer.columnar.chosen_columns import BINARY, LISTS, TEXT, UUID_EXTENSION, ChosenColumns, type_name
 from kproducer.errors import InvalidArgumentError
 
 _DEFAULT_NAME: Final = "Record"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_UUID_EXTENSION: Final = "arrow.uuid"
 #: By Arrow format.
 PLAIN_TYPES: Final[dict[str, Any]] = {
     "n": "null", "b": "boolean", "c": "int", "C": "int", "s": "int", "S": "int", "i": "int", "I": "long",
@@ -127,7 +126,7 @@ class _Types:
             place: the column, and the field in it, for errors: ``address.zip``.
         """
         text = field.format
-        if _UUID_EXTENSION in (extension, field.extension):
+        if UUID_EXTENSION in (extension, field.extension):
             return {"type": "string", "logicalType": "uuid"}
         if text in PLAIN_TYPES:
             return PLAIN_TYPES[text]

@@ -21,6 +21,9 @@ BINARY: Final = frozenset({"z", "Z", "vz"})
 SIGNED_INTEGERS: Final = frozenset("csil")
 INTEGERS: Final = SIGNED_INTEGERS | frozenset("CSIL")
 LISTS: Final = ("+l", "+L", "+vl", "+vL", "+w:")
+MS_PER_DAY: Final = 86_400_000
+#: The extension type of UUIDs.
+UUID_EXTENSION: Final = "arrow.uuid"
 #: By unit of a time or timestamp: how many of it are a second.
 TICKS_PER_SECOND: Final = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
 

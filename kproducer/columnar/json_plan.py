@@ -49,8 +49,10 @@ from kproducer.columnar.chosen_columns import (
     BINARY,
     INTEGERS,
     LISTS,
+    MS_PER_DAY,
     TEXT,
     TICKS_PER_SECOND,
+    UUID_EXTENSION,
     ChosenColumns,
     listed,
     type_name,
@@ -58,8 +60,6 @@ from kproducer.columnar.chosen_columns import (
 from kproducer.columnar.column_compiler import ColumnCompiler, DoesNotFitError, alternatives, inner_place
 from kproducer.columnar.json_constraints import UNCONSTRAINED, Constraints, ViolatedError
 
-UUID_EXTENSION: Final = "arrow.uuid"
-_MS_PER_DAY: Final = 86_400_000
 #: The most digits of a decimal: 256 bits.
 _MOST_SCALE: Final = 76
 _FLOAT_BYTES: Final = {"e": 2, "f": 4, "g": 8}
@@ -72,7 +72,7 @@ _SCALARS: Final[dict[str, tuple[JsonOperation, int, str]]] = {
     **dict.fromkeys(TEXT, (JsonOperation.TEXT, 0, "string")),
     **dict.fromkeys(BINARY, (JsonOperation.BINARY, 0, "string")),
     "tdD": (JsonOperation.DATE, 1, "string"),
-    "tdm": (JsonOperation.DATE, _MS_PER_DAY, "string"),
+    "tdm": (JsonOperation.DATE, MS_PER_DAY, "string"),
     **{f"tt{unit}": (JsonOperation.TIME, ticks, "string") for unit, ticks in TICKS_PER_SECOND.items()},
     **{f"tD{unit}": (JsonOperation.DURATION, ticks, "string") for unit, ticks in TICKS_PER_SECOND.items()},
     **dict.fromkeys(("tiM", "tiD", "tin"), (JsonOperation.INTERVAL, 0, "string")),

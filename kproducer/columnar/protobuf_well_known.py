@@ -15,7 +15,7 @@ from kproducer._core.columns.encoder_plan import (
     PlanNode,
     ProtobufOperation,
 )
-from kproducer.columnar.chosen_columns import INTEGERS, LISTS, TEXT, TICKS_PER_SECOND
+from kproducer.columnar.chosen_columns import INTEGERS, LISTS, MS_PER_DAY, TEXT, TICKS_PER_SECOND
 from kproducer.columnar.protobuf_types import (
     MESSAGE,
     SIZED,
@@ -28,7 +28,6 @@ from kproducer.columnar.protobuf_types import (
 #: Makes the node of a field, with its tag: from the descriptor, the column's field, its number and its place.
 MakeField = Callable[[Any, ArrowField, int, str], PlanNode]
 
-_MS_PER_DAY: Final = 86_400_000
 #: A ``Value`` that is null, with its length.
 _NULL_VALUE: Final = b"\x02" + tag(1, VARINT) + b"\x00"
 
@@ -71,7 +70,7 @@ def _seconds(operation: ProtobufOperation, letters: str) -> _MakeNode:
 
 
 def _date(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode | None:
-    ticks = {"tdD": 1, "tdm": _MS_PER_DAY}.get(arrow_field.values.format)
+    ticks = {"tdD": 1, "tdm": MS_PER_DAY}.get(arrow_field.values.format)
     return None if ticks is None else PlanNode(ProtobufOperation.DATE, 0, a=ticks, place=place)
 
 
