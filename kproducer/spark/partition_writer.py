@@ -157,9 +157,6 @@ class TaskRowSender:
     def deliver_all(self) -> None:
         """Send the last batches without lingering, and wait; a failed record ends the wait early.
 
-        If a producer serves several tasks at a time (Spark's own workers run one), the summary includes the
-        requests of the others.
-
         Raises:
             SparkWriteError: not every row was acknowledged.
         """

@@ -1,9 +1,9 @@
-"""ProducerCache: producers that outlive a task, shared by the tasks of one Python worker.
+"""ProducerCache: producers that outlive a task, for the next task of the same Python worker.
 
-Keeping a producer between micro-batches saves connections, metadata and compression estimates, but it must
-not be closed while a task uses it. So the cache keeps producers by configuration, counts their users, and
-closes a producer that has been idle for a while. Transactional producers have one user at a time
-(``exclusive``). A forked child starts with an empty cache, because the producers belong to the parent.
+Keeping a producer between micro-batches saves connections, metadata and compression estimates. The cache has
+the idle producers, by configuration, and closes each after a while; one that a task uses belongs to that task
+alone (a Python worker of Spark runs one task at a time). A forked child starts with an empty cache, because
+the producers belong to the parent.
 Independent of Spark. Source: the pool of Spark's own sink (``InternalKafkaProducerPool``).
 """
 
@@ -43,10 +43,10 @@ class Lease(Generic[P]):
         client: the producer, or the ``Connections`` that contain it.
     """
 
-    def __init__(self, cache: ProducerCache[P], entry: _Entry[P]) -> None:
-        self.client = entry.client
-        self._cache = cache
-        self._entry: _Entry[P] | None = entry
+    def __init__(self, cache: ProducerCache[P], key: SettingsKey, client: P, idle_timeout_ms: int) -> None:
+        self.client = client
+        self._cache, self._key, self._idle_timeout_ms = cache, key, idle_timeout_ms
+        self._is_released = False
 
     def __enter__(self) -> P:
         return self.client
@@ -59,118 +59,89 @@ class Lease(Generic[P]):
         """Return the producer to the cache. Idempotent.
 
         Args:
-            discard: the task failed: no other task gets this producer, and records that the task left in its
-                buffers are not sent. It is closed when its last user has released it.
+            discard: the task failed: the producer is closed, and records that the task left in its buffers
+                are not sent.
         """
-        entry, self._entry = self._entry, None
-        if entry is not None:
-            self._cache._release(entry, discard)
-
-
-class _Entry(Generic[P]):
-    """A producer and its users. Guarded by the cache's lock."""
-
-    def __init__(self, key: SettingsKey, client: P) -> None:
-        self.key, self.client = key, client
-        self.users = self.idle_timeout_ms = 0
-        self.timer: threading.Timer | None = None
-
-    def cancel_timer(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        if self._is_released:
+            return
+        self._is_released = True
+        if discard or not self._idle_timeout_ms:
+            _close(self.client, 0.0 if discard else _CLOSE_TIMEOUT_S)
+        else:
+            self._cache._keep(self._key, self.client, self._idle_timeout_ms)
 
 
 class ProducerCache(Generic[P]):
-    """Producers by configuration. Thread-safe and fork-safe.
+    """Idle producers by configuration. Thread-safe and fork-safe.
 
     Args:
-        make_producer: creates a producer from settings with dotted names; calls never overlap.
+        make_producer: creates a producer from settings with dotted names.
         make_timer: creates a timer from seconds and a function; tests pass their own.
-        exclusive: whether a producer has one user at a time.
     """
 
     def __init__(
         self,
         make_producer: Callable[[dict[str, str]], P],
         make_timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
-        *,
-        exclusive: bool = False,
     ) -> None:
-        self._make_producer, self._make_timer, self._exclusive = make_producer, make_timer, exclusive
+        self._make_producer, self._make_timer = make_producer, make_timer
         self._reset()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        # Guarded by _lock: producers that a task can get. Discarded ones are known only to their users.
-        self._entries: list[_Entry[P]] = []
+        # Guarded by _lock: what is idle, with its timer.
+        self._idle: list[tuple[SettingsKey, P, threading.Timer]] = []
 
     def __len__(self) -> int:
-        """Number of producers that a task can get."""
+        """Number of idle producers."""
         with self._lock:
-            return len(self._entries)
+            return len(self._idle)
 
     def acquire(self, key: SettingsKey, idle_timeout_ms: int) -> Lease[P]:
-        """Get a producer with these settings; creates one if necessary. It stays open during the lease.
+        """Get a producer with these settings; creates one if none is idle. It stays open during the lease.
 
         Args:
             key: the settings, sorted.
-            idle_timeout_ms: how long it stays open without users; 0: it is closed with the last user.
+            idle_timeout_ms: how long it stays open after the lease; 0: it is closed at once.
         """
-        with self._lock:
-            usable = (
-                each for each in self._entries if each.key == key and not (self._exclusive and each.users)
-            )
-            entry = next(usable, None)
-            if entry is None:
-                # Created under the lock, so that two tasks that start together share it. This does not wait
-                # for brokers.
-                entry = _Entry(key, self._make_producer(dict(key)))
-                self._entries.append(entry)
-            entry.users += 1
-            entry.idle_timeout_ms = idle_timeout_ms
-            entry.cancel_timer()
-            return Lease(self, entry)
+        client = self._take(lambda idle_key, _: idle_key == key)
+        if client is None:
+            client = self._make_producer(dict(key))
+        return Lease(self, key, client, idle_timeout_ms)
 
     def close_idle(self) -> None:
-        """Close every producer without users."""
-        for entry in tuple(self._entries):
-            self._close_if_idle(entry)
+        """Close every idle producer."""
+        while (client := self._take(lambda key, idle: True)) is not None:
+            _close(client, _CLOSE_TIMEOUT_S)
 
-    def _release(self, entry: _Entry[P], discard: bool) -> None:
+    def _take(self, is_wanted: Callable[[SettingsKey, P], bool]) -> P | None:
+        """Remove an idle producer; ``None``: there is no such one, or a task or the timer was faster."""
         with self._lock:
-            entry.users -= 1
-            if discard and entry in self._entries:
-                self._entries.remove(entry)
-            if entry.users > 0:
-                return
-            if entry in self._entries:
-                if entry.idle_timeout_ms > 0:
-                    entry.timer = self._make_timer(
-                        entry.idle_timeout_ms / 1000, lambda: self._close_if_idle(entry)
-                    )
-                    entry.timer.daemon = True
-                    entry.timer.start()
-                    return
-                self._entries.remove(entry)
-        # Outside the lock: closing joins the producer's thread, which other tasks should not wait for.
-        self._close(entry, 0.0 if discard else _CLOSE_TIMEOUT_S)
+            found = next((each for each in self._idle if is_wanted(*each[:2])), None)
+            if found is None:
+                return None
+            self._idle.remove(found)
+        found[2].cancel()
+        return found[1]
 
-    def _close_if_idle(self, entry: _Entry[P]) -> None:
+    def _keep(self, key: SettingsKey, client: P, idle_timeout_ms: int) -> None:
+        def close() -> None:
+            # A task may have taken it after the timer fired, when cancel() was too late.
+            if self._take(lambda _, idle: idle is client) is not None:
+                _close(client, _CLOSE_TIMEOUT_S)
+
+        timer = self._make_timer(idle_timeout_ms / 1000, close)
+        timer.daemon = True
         with self._lock:
-            # A task may have acquired the client after the timer fired and before this thread got the lock,
-            # when cancel() was too late.
-            if entry.users > 0 or entry not in self._entries:
-                return
-            entry.cancel_timer()
-            self._entries.remove(entry)
-        self._close(entry, _CLOSE_TIMEOUT_S)
+            self._idle.append((key, client, timer))
+        timer.start()
 
-    def _close(self, entry: _Entry[P], timeout_s: float) -> None:
-        try:
-            entry.client.close(timeout_s)
-        except Exception as error:
-            # Only logged: the task has its result already, or an error of its own, which is more useful.
-            logger.warning("Closing a producer failed: %s: %s", type(error).__name__, error)
+
+def _close(client: Closable, timeout_s: float) -> None:
+    try:
+        client.close(timeout_s)
+    except Exception as error:
+        # Only logged: the task has its result already, or an error of its own, which is more useful.
+        logger.warning("Closing a producer failed: %s: %s", type(error).__name__, error)

@@ -55,8 +55,8 @@ class Write:
         }
         self.options = WriteOptions.parse(given, is_stream=True)
         self.columns = WriteColumns(("value",), self.topic)
-        self.pairs = ProducerCache(Connections, exclusive=True)
-        self.sessions = ProducerCache(Connections, exclusive=True)
+        self.pairs = ProducerCache(Connections)
+        self.sessions = ProducerCache(Connections)
 
     def close(self) -> None:
         self.pairs.close_idle()

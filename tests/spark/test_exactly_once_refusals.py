@@ -47,8 +47,8 @@ class Bench:
             },
             is_stream=True,
         )
-        self.pairs = ProducerCache(Connections, exclusive=True)
-        self.sessions = ProducerCache(Connections, exclusive=True)
+        self.pairs = ProducerCache(Connections)
+        self.sessions = ProducerCache(Connections)
 
     def task(self, number=0, on_step=lambda step: None, batches=1):
         rows = pa.RecordBatch.from_arrays([pa.array(["a"])], names=["value"])

@@ -99,7 +99,7 @@ def write_at_least_once(options: Options) -> None:
 def write_exactly_once(options: Options) -> None:
     """What a task does first."""
     parsed = WriteOptions.parse({"topic": "t", "delivery": "exactly-once", **SOON, **options})
-    cache = ProducerCache(Connections, exclusive=True)
+    cache = ProducerCache(Connections)
     with KafkaTaskPort(COLUMNS, parsed, cache) as port:
         port.initialize("t-0")
 

@@ -1,4 +1,4 @@
-"""Producers of a Python worker: shared, never closed under a user, closed when idle, not inherited."""
+"""Producers of a Python worker: never closed under a user, closed when idle, not inherited."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class HandTimer:
 
 
 class Workbench:
-    def __init__(self, exclusive=False):
+    def __init__(self):
         self.producers: list[FakeProducer] = []
         self.timers: list[HandTimer] = []
-        self.cache = ProducerCache(self._producer, self._timer, exclusive=exclusive)
+        self.cache = ProducerCache(self._producer, self._timer)
 
     def _producer(self, given):
         self.producers.append(FakeProducer(given))
@@ -55,13 +55,6 @@ def bench() -> Workbench:
     return Workbench()
 
 
-def test_tasks_with_equal_settings_share_a_producer(bench):
-    first, second = bench.cache.acquire(ONE, 1000), bench.cache.acquire(ONE, 1000)
-    assert first.client is second.client
-    assert len(bench.producers) == 1
-    assert bench.producers[0].settings == dict(ONE)
-
-
 def test_other_settings_get_another_producer(bench):
     assert bench.cache.acquire(ONE, 1000).client is not bench.cache.acquire(TWO, 1000).client
 
@@ -75,16 +68,16 @@ def test_the_next_task_gets_the_producer_of_the_last_one(bench):
     assert not bench.producers[0].closed_with
 
 
-def test_where_producers_serve_one_at_a_time_two_tasks_get_two_and_a_third_gets_the_one_that_is_free():
-    bench = Workbench(exclusive=True)
+def test_two_tasks_get_two_and_a_third_gets_the_one_that_is_free(bench):
     first, second = bench.cache.acquire(ONE, 1000), bench.cache.acquire(ONE, 1000)
     assert first.client is not second.client
+    assert bench.producers[0].settings == dict(ONE)
     second.release()
+    assert len(bench.cache) == 1
     third = bench.cache.acquire(ONE, 1000)
     assert third.client is second.client
     assert len(bench.producers) == 2
     first.release(discard=True)
-    assert len(bench.cache) == 1
     third.release()
     bench.cache.close_idle()
     assert [len(producer.closed_with) for producer in bench.producers] == [1, 1]
@@ -107,24 +100,18 @@ def test_a_timer_that_fires_while_a_task_comes_closes_nothing(bench):
     lease.release()
 
 
-def test_an_idle_time_of_zero_closes_with_the_last_user(bench):
-    first, second = bench.cache.acquire(ONE, 0), bench.cache.acquire(ONE, 0)
-    first.release()
+def test_an_idle_time_of_zero_closes_at_once(bench):
+    lease = bench.cache.acquire(ONE, 0)
     assert not bench.producers[0].closed_with
-    second.release()
+    lease.release()
     assert len(bench.producers[0].closed_with) == 1
+    assert len(bench.cache) == 0
 
 
-def test_the_producer_of_a_failed_task_is_not_handed_out_again_and_outlives_its_other_users(bench):
-    failed, other = bench.cache.acquire(ONE, 1000), bench.cache.acquire(ONE, 1000)
+def test_the_producer_of_a_failed_task_is_not_handed_out_again(bench):
+    failed = bench.cache.acquire(ONE, 1000)
     failed.release(discard=True)
-    fresh = bench.cache.acquire(ONE, 1000)
-    assert fresh.client is not other.client
-    assert not bench.producers[0].closed_with
-    other.release()
-    assert len(bench.producers[0].closed_with) == 1
-    fresh.release()
-    assert not bench.producers[1].closed_with
+    assert bench.cache.acquire(ONE, 1000).client is not failed.client
 
 
 def test_what_a_failed_task_left_behind_is_given_up_at_once(bench):
@@ -133,11 +120,12 @@ def test_what_a_failed_task_left_behind_is_given_up_at_once(bench):
 
 
 def test_releasing_twice_counts_once(bench):
-    first, second = bench.cache.acquire(ONE, 0), bench.cache.acquire(ONE, 0)
+    first = bench.cache.acquire(ONE, 1000)
     first.release()
-    first.release()
-    assert not bench.producers[0].closed_with
-    second.release()
+    second = bench.cache.acquire(ONE, 1000)
+    first.release(discard=True)
+    assert not second.client.closed_with
+    assert len(bench.cache) == 0
 
 
 def test_a_producer_that_cannot_be_closed_hurts_no_task(bench, caplog):
@@ -225,11 +213,9 @@ def test_tasks_of_many_threads_never_hold_a_closed_producer():
 class CacheMachine(RuleBasedStateMachine):
     """Any order of acquire, release, discard and timers keeps used producers open and closes each once."""
 
-    exclusive = False
-
     def __init__(self):
         super().__init__()
-        self.bench = Workbench(self.exclusive)
+        self.bench = Workbench()
         self.leases = []
 
     @rule(key=st.sampled_from([ONE, TWO]), idle_ms=st.sampled_from([0, 1000]))
@@ -253,9 +239,8 @@ class CacheMachine(RuleBasedStateMachine):
         assert all(not lease.client.closed_with for lease in self.leases)
 
     @invariant()
-    def exclusive_ones_have_one_user(self):
-        used = {id(lease.client) for lease in self.leases}
-        assert not self.exclusive or len(used) == len(self.leases)
+    def each_has_one_user(self):
+        assert len({id(lease.client) for lease in self.leases}) == len(self.leases)
 
     @invariant()
     def none_is_closed_twice(self):
@@ -270,13 +255,3 @@ class CacheMachine(RuleBasedStateMachine):
 
 TestCacheMachine = CacheMachine.TestCase
 TestCacheMachine.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
-
-
-class ExclusiveCacheMachine(CacheMachine):
-    """The same, and nobody shares."""
-
-    exclusive = True
-
-
-TestExclusiveCacheMachine = ExclusiveCacheMachine.TestCase
-TestExclusiveCacheMachine.settings = TestCacheMachine.settings

@@ -77,7 +77,7 @@ class Connections:
 
 
 #: The cache of this process.
-CONNECTIONS: ProducerCache[Connections] = ProducerCache(Connections, exclusive=True)
+CONNECTIONS: ProducerCache[Connections] = ProducerCache(Connections)
 
 
 class _KafkaPort:
