@@ -27,7 +27,6 @@ from kproducer.spark.write_summary import WriteSummary, report
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kproducer.spark.exactly_once.ports import DriverPort, TaskPort
     from kproducer.spark.write_columns import WriteColumns
     from kproducer.spark.write_options import WriteOptions
 
@@ -83,18 +82,6 @@ class Writer:
         """The options of the write."""
         return pickle.loads(self._options)  # type: ignore[no-any-return]
 
-    # -- hooks of exactly-once writes, for tests -------------------------------------------------------
-
-    def wrap_task_port(self, port: TaskPort) -> TaskPort:
-        """Wrap the port of a task."""
-        return port
-
-    def wrap_driver_port(self, port: DriverPort) -> DriverPort:
-        """Wrap the port of the driver."""
-        return port
-
-    # -- called by Spark --------------------------------------------------------------------------------
-
     def _write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         # Imported here, because a driver that only plans needs neither pyarrow nor a producer.
         from kproducer.spark.partition_writer import SparkTask, write_partition
@@ -105,9 +92,7 @@ class Writer:
         if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
 
-            message = prepared = spark_write.write(
-                self.options, self.columns, self.batch_name, task, batches, self.wrap_task_port
-            )
+            message = prepared = spark_write.write(self.options, self.columns, self.batch_name, task, batches)
             summary = prepared.summary
         else:
             message = summary = write_partition(batches, self.columns, self.options)
@@ -129,7 +114,7 @@ class Writer:
         if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
 
-            spark_write.commit(self.options, messages, batchId, self.wrap_driver_port)
+            spark_write.commit(self.options, messages, batchId)
             done = "committed"
         if self.summary == "off":
             return
@@ -146,7 +131,7 @@ class Writer:
         if self.is_exactly_once:
             from kproducer.spark.exactly_once import spark_write
 
-            spark_write.abort(self.options, self.batch_name, messages, self.wrap_driver_port)
+            spark_write.abort(self.options, self.batch_name, messages)
             result = "stay invisible unless they are committed"
             is_printed = self.summary in ("job", "task")
         total = WriteSummary.total(messages)

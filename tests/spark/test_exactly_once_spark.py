@@ -7,12 +7,13 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from pyspark import InheritableThread
+from pyspark import InheritableThread, cloudpickle
 from pyspark.sql import functions as f
 
 from tests.support.kafka.committed_records import read_committed
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 from tests.support.kafka.topics import create_topic
+from tests.support.spark import wrapped_ports
 
 pytestmark = pytest.mark.kafka
 newest = pytest.mark.parametrize("each_protocol", [NEWEST_VERSION], indirect=True)
@@ -96,6 +97,7 @@ def failing_format(spark, tmp_path) -> str:
     """
     flag = str(tmp_path / "fail")
     (tmp_path / "fail").touch()
+    cloudpickle.register_pickle_by_value(wrapped_ports)
 
     def make():
         # Defined in here, so that it is pickled by value: workers cannot import the tests.
@@ -134,7 +136,7 @@ def failing_format(spark, tmp_path) -> str:
             def __getattr__(self, name):
                 return getattr(self.port, name)
 
-        class Fails:
+        class Fails(wrapped_ports.WrapsPorts):
             def wrap_driver_port(self, port):
                 return Halfway(port) if os.path.exists(flag) else port
 

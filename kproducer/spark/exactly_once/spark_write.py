@@ -2,7 +2,6 @@
 
 ``write`` runs in a task, and determines the write, its number and the task's partition. ``commit`` and
 ``abort`` run on the driver, in a process per micro-batch, which does not import what only tasks need.
-Each takes a function that wraps the port, with which tests watch the steps.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from kproducer.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from kproducer._core.bulk.send_arrow import ArrowChecksum
-    from kproducer.spark.exactly_once.ports import DriverPort, TaskPort
     from kproducer.spark.partition_writer import SparkTask
 
 #: Spark Connect puts it into the tags of every job that it starts.
@@ -44,44 +42,33 @@ def write(
     batch_name: str | None,
     spark_task: SparkTask,
     batches: Iterator[Any],
-    wrap_port: Callable[[TaskPort], TaskPort],
 ) -> TaskMessage:
     """Write one task. See ``TaskProtocol.write``."""
     from kproducer.spark.partition_writer import local_property
 
     task = write_task(options, batch_name, spark_task, local_property)
     with KafkaTaskPort(columns, options) as port:
-        message = TaskProtocol(wrap_port(port), new_checksum(columns)).write(task, batches)
+        message = TaskProtocol(port, new_checksum(columns)).write(task, batches)
     message.summary = port.summary
     if isinstance(message, RepeatedTask) and message.has_same_rows:
         message.summary.repeated_rows = message.rows
     return message
 
 
-def commit(
-    options: WriteOptions,
-    messages: Sequence[object],
-    batch_id: int | None,
-    wrap_port: Callable[[DriverPort], DriverPort],
-) -> None:
+def commit(options: WriteOptions, messages: Sequence[object], batch_id: int | None) -> None:
     """Commit the tasks. See ``DriverProtocol.commit``."""
     with KafkaDriverPort(options) as port:
         is_forced = options.on_uncertain_replay == "write"
-        DriverProtocol(wrap_port(port), is_forced).commit(messages, batch_id)
+        DriverProtocol(port, is_forced).commit(messages, batch_id)
 
 
-def abort(
-    options: WriteOptions,
-    batch_name: str | None,
-    messages: Sequence[object],
-    wrap_port: Callable[[DriverPort], DriverPort],
-) -> None:
+def abort(options: WriteOptions, batch_name: str | None, messages: Sequence[object]) -> None:
     """Abort the tasks. See ``DriverProtocol.abort``."""
     # Only the tasks know the id of a streaming query.
     identity = None if batch_name is None else batch_identity(options, batch_name)
     with KafkaDriverPort(options) as port:
         # Within foreachBatch, only the tasks know the batch's number, and they may not have sent it.
-        DriverProtocol(wrap_port(port)).abort(messages, identity, options.write_version or 0)
+        DriverProtocol(port).abort(messages, identity, options.write_version or 0)
         port.release(discard=True)
 
 

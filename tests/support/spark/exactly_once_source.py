@@ -15,6 +15,7 @@ from kproducer.spark.writers import StreamWriter
 from tests.support.spark.divided_commit import COMMIT_REST, DividedCommit
 from tests.support.spark.step_trap import StepTrap
 from tests.support.spark.stepping_ports import SteppingDriverPort, SteppingTaskPort
+from tests.support.spark.wrapped_ports import WrapsPorts
 
 #: The steps of the protocol that the at-least-once sink also takes.
 AT_LEAST_ONCE_STEPS = ("prepared", "commit", "committed")
@@ -36,7 +37,7 @@ class TrappedSource(KafkaProducerDataSource):
         return Trapped
 
 
-class Trapped(StreamWriter):  # type: ignore[misc]
+class Trapped(WrapsPorts, StreamWriter):  # type: ignore[misc]
     """The stream writer with a trap at each step, and broken if requested."""
 
     def wrap_task_port(self, port: Any) -> Any:

@@ -25,6 +25,7 @@ from pyspark.sql import functions as f
 from kproducer.spark import KafkaProducerDataSource
 from kproducer.spark.writers import BatchWriter
 from tests.support.spark.stepping_ports import SteppingTaskPort
+from tests.support.spark.wrapped_ports import WrapsPorts
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 ROWS = 40
@@ -56,7 +57,7 @@ PLANS: dict[str, dict[str, dict[str, str]]] = {
 FOLDER = Path(sys.argv[1] if __name__ == "__main__" else "")
 
 
-class WaitingWriter(BatchWriter):  # type: ignore[misc]
+class WaitingWriter(WrapsPorts, BatchWriter):  # type: ignore[misc]
     """Attempts of the second task wait for each other at steps of the protocol."""
 
     def wrap_task_port(self, port: Any) -> Any:
