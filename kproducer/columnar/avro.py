@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kproducer._core.runtime.extra_packages import need_package
 from kproducer.columnar.avro_plan import AvroCompiler
 from kproducer.columnar.avro_schema import schema_of_fields
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.schema_source import SchemaSource
-from kproducer.errors import ConfigError
 from kproducer.schema_registry.avro import SETTINGS, AvroFormat
 from kproducer.schema_registry.client import SchemaRegistryClient
 from kproducer.schema_registry.registry_serializer import FoundSchema
@@ -47,10 +47,7 @@ class Avro(FormatPlans[AvroFormat]):
         conf: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> None:
-        try:
-            import fastavro  # noqa: F401
-        except ImportError as error:
-            raise ConfigError("Avro needs the package fastavro: pip install 'kproducer[avro]'") from error
+        need_package("Avro", "fastavro", "fastavro", "avro")
         source = SchemaSource(
             "Avro",
             schema,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
+from kproducer._core.runtime.extra_packages import need_package
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.json_plan import JsonCompiler, JsonOptions
 from kproducer.columnar.json_schema import schema_of_fields
@@ -66,12 +67,7 @@ class Json(FormatPlans[JsonFormat]):
         if schema is None and registry is None and not conf:
             super().__init__(columns, None, lambda *_: partial(JsonCompiler, options, None))
             return
-        try:
-            import jsonschema_rs  # noqa: F401
-        except ImportError as error:
-            raise ConfigError(
-                "Json with a schema needs the package jsonschema-rs: pip install 'kproducer[json]'"
-            ) from error
+        need_package("Json with a schema", "jsonschema-rs", "jsonschema_rs", "json")
         source = SchemaSource(
             "Json",
             schema,

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from kproducer._core.runtime.extra_packages import need_package
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.columnar.protobuf_plan import ProtobufCompiler
 from kproducer.columnar.schema_source import SchemaSource
@@ -42,13 +43,10 @@ class Protobuf(FormatPlans[ProtobufFormat]):
         registry: SchemaRegistryClient | None = None,
         conf: Mapping[str, Any] | None = None,
     ) -> None:
-        try:
-            from google.protobuf.descriptor import Descriptor
-            from google.protobuf.message_factory import GetMessageClass
-        except ImportError as error:
-            raise ConfigError(
-                "Protobuf needs the package protobuf: pip install 'kproducer[protobuf]'"
-            ) from error
+        need_package("Protobuf", "protobuf", "google.protobuf.descriptor", "protobuf")
+        from google.protobuf.descriptor import Descriptor
+        from google.protobuf.message_factory import GetMessageClass
+
         self._message = getattr(message, "DESCRIPTOR", message)
         if not isinstance(self._message, Descriptor):
             raise ConfigError(

@@ -158,6 +158,12 @@ _FOR_REGISTRY = tuple(OPTIONS)[-6:]
 CONF_NAMES = tuple(name.replace("_", ".") for name in _FOR_REGISTRY)
 
 
+def parse_option(setting: Setting, option: str, value: str) -> Any:
+    """Check a value. Raises ``ConfigError``, which names the option."""
+    name = f"option '{option}'"
+    return setting.parse(setting, name, from_text(setting, name, value))
+
+
 def is_format_option(name: str) -> bool:
     """Whether ``parse_formats`` parses an option of this name."""
     return name.lower() in _FORMAT_OF_LOWER or name.lower().startswith(_PREFIXES)
@@ -190,7 +196,7 @@ def parse_formats(options: Mapping[str, str], mistakes: list[str]) -> tuple[Form
             mistakes += [f"option '{_name(role, field)}' requires the option '{option}'" for field in fields]
             continue
         try:
-            kind = _CHOICE.parse(_CHOICE, f"option '{option}'", chosen)
+            kind = parse_option(_CHOICE, option, chosen)
         except ConfigError as error:
             mistakes.append(str(error))
             continue
@@ -219,9 +225,8 @@ def _parse_fields(role: str, given: Mapping[str, str], mistakes: list[str]) -> d
         if field is None:
             mistakes.append(_unknown(name, (f"{role}.{each}" for each in _ATTRIBUTES)))
             continue
-        setting, shown_name = OPTIONS[field], f"option '{name}'"
         try:
-            fields[field] = setting.parse(setting, shown_name, from_text(setting, shown_name, value))
+            fields[field] = parse_option(OPTIONS[field], name, value)
         except ConfigError as error:
             mistakes.append(str(error))
     return fields

@@ -21,6 +21,7 @@ from pyspark.sql import types as t
 from kproducer._core.bulk.column_format import ColumnsToEncode
 from kproducer._core.kernel.arrow import ArrowSource
 from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.runtime.extra_packages import need_package
 from kproducer.columnar.avro import Avro
 from kproducer.columnar.format_plans import FormatPlans
 from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError
@@ -150,11 +151,9 @@ def _protobuf(
     registry: SchemaRegistryClient | None,
     conf: Mapping[str, Any] | None,
 ) -> FormatPlans[Any]:
-    try:
-        from kproducer.columnar.protobuf import Protobuf
-        from kproducer.spark.protobuf_messages import message_of_file, registered_protobuf
-    except ImportError as error:
-        raise ConfigError("Protobuf needs the package protobuf: pip install 'kproducer[protobuf]'") from error
+    need_package("Protobuf", "protobuf", "google.protobuf.descriptor", "protobuf")
+    from kproducer.columnar.protobuf import Protobuf
+    from kproducer.spark.protobuf_messages import message_of_file, registered_protobuf
 
     if options.descriptor_file:
         message = message_of_file(options.descriptor_file, options.message, options.role)

@@ -18,7 +18,6 @@ from kproducer._core.config.setting import (
     Setting,
     boolean,
     choice,
-    from_text,
     integer,
     milliseconds,
     refused,
@@ -29,7 +28,7 @@ from kproducer._core.runtime.arguments import topic_mistake
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
 from kproducer.spark.errors import SparkOptionError
-from kproducer.spark.format_options import FORMAT_OPTIONS
+from kproducer.spark.format_options import FORMAT_OPTIONS, parse_option
 from kproducer.spark.option_names import KAFKA_PREFIX, OPTION_OF_SETTING, config_mistake
 from kproducer.types import INT64_MAX
 
@@ -188,7 +187,7 @@ class WriteOptions(NamedTuple):
                 given_settings[lower.removeprefix(KAFKA_PREFIX)] = value
             elif field := _FIELDS.get(lower):
                 try:
-                    fields[field] = _parse(OPTIONS[field], option_name(field), value)
+                    fields[field] = parse_option(OPTIONS[field], option_name(field), value)
                 except ConfigError as error:
                     mistakes.append(str(error))
             elif lower in _SOURCE_OPTIONS:
@@ -305,7 +304,7 @@ def _setting_mistake(name: str, value: str) -> str | None:
     if attribute is None:
         return f"unknown option 'kafka.{name}': {instead_of(name, OPTION_OF_SETTING)}"
     try:
-        _parse(SETTINGS[attribute], KAFKA_PREFIX + name, value)
+        parse_option(SETTINGS[attribute], KAFKA_PREFIX + name, value)
     except ConfigError as error:
         return str(error)
     if attribute == "partitioner":
@@ -320,11 +319,6 @@ def _setting_mistake(name: str, value: str) -> str | None:
                 f"option 'kafka.{name}': {error}; to choose partitions yourself, set the column 'partition'"
             )
     return None
-
-
-def _parse(setting: Setting, option: str, value: str) -> Any:
-    name = f"option '{option}'"
-    return setting.parse(setting, name, from_text(setting, name, value))
 
 
 def _unknown_option(name: str) -> str:
