@@ -60,7 +60,7 @@ def wild_array(data: st.DataObject, kind: Any) -> Any:
         low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
         number = (
             st.integers(low, high)
-            | st.integers(-130, 130)
+            | st.integers(max(low, -130), min(high, 130))
             | st.sampled_from([low, low + 1, high, high - 1])
             | st.integers(0, width - 2).map(lambda bit: 1 << bit)
             | st.integers(0, width // 4).map(lambda digits: min(10**digits, high))
