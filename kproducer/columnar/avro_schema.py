@@ -137,14 +137,9 @@ class _Types:
             local = "" if text[4:] else "local-"
             return {"type": "long", "logicalType": f"{local}timestamp-{_TIMESTAMPS[text[2]]}"}
         if text.startswith("d:"):
-            precision, number_of_decimals = map(int, text[2:].split(",")[:2])
-            if number_of_decimals >= 0:
-                return {
-                    "type": "bytes",
-                    "logicalType": "decimal",
-                    "precision": precision,
-                    "scale": number_of_decimals,
-                }
+            precision, scale = map(int, text[2:].split(",")[:2])
+            if scale >= 0:
+                return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
         if text.startswith("w:"):
             return {"type": "fixed", "name": self._unused(name), "size": int(text[2:])}
         if text == "tin":

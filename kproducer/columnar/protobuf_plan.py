@@ -6,8 +6,8 @@ Source: Protocol Buffers documentation, "Encoding" and "Field Presence".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from kproducer._core.columns.encoder_plan import (
     CONSTANT,
@@ -37,22 +37,6 @@ from kproducer.columnar.protobuf_well_known import well_known, with_json_null
 
 #: The most oneofs of a message: the kernel keeps a bit for each in one word.
 _MOST_ONEOFS: Final = 63
-
-
-class _Member(NamedTuple):
-    """A field of a message; or a oneof, for a column that is a union of its fields.
-
-    Attributes:
-        descriptor: of either.
-        oneof: the oneof itself, or that of the field; ``None``: it is in none.
-        order: the number of the field, or the least one of the oneof.
-        is_oneof: which of both.
-    """
-
-    descriptor: Any
-    oneof: Any
-    order: int
-    is_oneof: bool
 
 
 class ProtobufCompiler(ColumnCompiler):
@@ -110,7 +94,7 @@ class ProtobufCompiler(ColumnCompiler):
         """
         members = _members(message)
         given = list(given)
-        found: dict[str, tuple[_Member, int, ArrowField]] = {}
+        found: dict[str, tuple[Any, int, ArrowField]] = {}
         for number, arrow_field in given:
             member = members.get(arrow_field.name)
             if member is None:
@@ -118,7 +102,7 @@ class ProtobufCompiler(ColumnCompiler):
                 unknown = [each.name for _, each in given if each.name not in members]
                 schema = f"Protobuf message {message.full_name}"
                 raise DoesNotFitError(not_in_schema(what, unknown, place, schema, names))
-            name = member.descriptor.name
+            name = member.name
             if name in found:
                 raise DoesNotFitError(
                     f"{what}s {found[name][2].name!r} and {arrow_field.name!r} are both field "
@@ -134,23 +118,21 @@ class ProtobufCompiler(ColumnCompiler):
                 )
         oneofs = _shared_oneofs(message, [member for member, _, _ in found.values()])
         nodes = []
-        for member, number, arrow_field in sorted(found.values(), key=lambda each: each[0].order):
+        for member, number, arrow_field in sorted(found.values(), key=lambda each: _order(each[0])):
             if what == "column":
                 self._column = arrow_field.name
-            make = self._oneof if member.is_oneof else self._field
-            node = make(member.descriptor, arrow_field, number, inner_place(place, member.descriptor.name))
-            if member.oneof is not None and member.oneof.name in oneofs:
-                node = node._replace(size=oneofs[member.oneof.name])
+            make = self._oneof if _is_oneof(member) else self._field
+            node = make(member, arrow_field, number, inner_place(place, member.name))
+            oneof = _oneof_of(member)
+            if oneof is not None and oneof.name in oneofs:
+                node = node._replace(size=oneofs[oneof.name])
             nodes.append(node)
         return tuple(nodes)
 
     def _oneof(self, oneof: Any, arrow_field: ArrowField, column: int, place: str) -> PlanNode:
         """The node of a union, whose alternatives are fields of the oneof."""
         values = arrow_field.values
-        fields = {
-            **{field.json_name: field for field in oneof.fields},
-            **{field.name: field for field in oneof.fields},
-        }
+        fields = _by_name(oneof.fields)
         names = ", ".join(field.name for field in oneof.fields)
         if not values.format.startswith("+u"):
             raise mismatch(
@@ -231,21 +213,35 @@ class ProtobufCompiler(ColumnCompiler):
         return node._replace(column=column)
 
 
-def _members(message: Any) -> dict[str, _Member]:
-    """The fields and oneofs of a message by name; fields also by their name in JSON."""
-    fields = [_Member(each, each.containing_oneof, each.number, False) for each in message.fields]
-    oneofs = [
-        _Member(each, each, min(field.number for field in each.fields), True) for each in message.oneofs
-    ]
-    return {
-        **{each.descriptor.json_name: each for each in fields},
-        **{each.descriptor.name: each for each in (*oneofs, *fields)},
-    }
+def _by_name(fields: Sequence[Any]) -> dict[str, Any]:
+    """Fields by their names and by their names in JSON."""
+    return {**{each.json_name: each for each in fields}, **{each.name: each for each in fields}}
 
 
-def _shared_oneofs(message: Any, members: Iterable[_Member]) -> dict[str, int]:
+# A member of a message is a field; or a oneof, for a column that is a union of its fields.
+
+
+def _members(message: Any) -> dict[str, Any]:
+    return {**_by_name(message.fields), **{each.name: each for each in message.oneofs}}
+
+
+def _is_oneof(member: Any) -> bool:
+    return hasattr(member, "fields")
+
+
+def _oneof_of(member: Any) -> Any:
+    """The oneof itself, or that of the field; ``None``: it is in none."""
+    return member if _is_oneof(member) else member.containing_oneof
+
+
+def _order(member: Any) -> int:
+    """The number of a field, or the least one of a oneof."""
+    return min(field.number for field in member.fields) if _is_oneof(member) else int(member.number)
+
+
+def _shared_oneofs(message: Any, members: Iterable[Any]) -> dict[str, int]:
     """The oneofs that could get several values, each with its number."""
-    counts = Counter(member.oneof.name for member in members if member.oneof is not None)
+    counts = Counter(oneof.name for oneof in map(_oneof_of, members) if oneof is not None)
     names = [name for name, count in counts.items() if count > 1]
     if len(names) > _MOST_ONEOFS:
         raise DoesNotFitError(
