@@ -68,12 +68,8 @@ class _Types:
         self._options = options
 
     def of_object(self, fields: list[ArrowField], place: str) -> dict[str, Any]:
-        properties = {}
-        for field in fields:
-            inner = inner_place(place, field.name)
-            properties[field.name] = (
-                self.of_values(field, inner) if self._options.omits_nulls else self._of_field(field, inner)
-            )
+        of_property = self.of_values if self._options.omits_nulls else self._of_field
+        properties = {field.name: of_property(field, inner_place(place, field.name)) for field in fields}
         required = [field.name for field in fields if not field.is_nullable and field.values.format != "n"]
         return {
             "type": "object",
@@ -101,12 +97,10 @@ class _Types:
             value = values.children[0].values.children[1]
             return {"type": "object", "additionalProperties": self._of_field(value, f"{place}.value")}
         if text.startswith(LISTS):
-            size = int(text[3:]) if text.startswith("+w:") else None
-            return {
-                "type": "array",
-                "items": self._of_field(values.children[0], f"{place}[]"),
-                **({} if size is None else {"minItems": size, "maxItems": size}),
-            }
+            items = self._of_field(values.children[0], f"{place}[]")
+            is_fixed = text.startswith("+w:")
+            size = dict.fromkeys(("minItems", "maxItems"), int(text[3:])) if is_fixed else {}
+            return {"type": "array", "items": items, **size}
         found = scalar(field, self._options)
         if found is None:
             raise InvalidArgumentError(f"column {place!r} {not_written_as_json(field)}")

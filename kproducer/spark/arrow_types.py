@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -52,20 +53,16 @@ def type_mistakes(data_type: t.DataType, place: str) -> Iterator[str]:
     elif isinstance(data_type, t.MapType):
         yield from type_mistakes(data_type.keyType, f"{place}.key")
         yield from type_mistakes(data_type.valueType, f"{place}.value")
-    elif name in _OPAQUE_TYPES or not _has_arrow_type(data_type):
+    else:
+        if name not in _OPAQUE_TYPES:
+            with suppress(PySparkException):
+                arrow_type(data_type)
+                return
         remedy = "to_json" if name == "VariantType" else "CAST(... AS STRING)"
         yield (
             f"column '{place}' has type {data_type.simpleString().upper()}, which no format can write: use "
             f"{remedy}, or drop it"
         )
-
-
-def _has_arrow_type(data_type: t.DataType) -> bool:
-    try:
-        arrow_type(data_type)
-    except PySparkException:
-        return False
-    return True
 
 
 def record_batches(

@@ -8,7 +8,7 @@ the schema registry's client as that client does (``ssl.ca.location``). A user o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from kproducer._core.config.producer_config import DOTTED_NAMES
@@ -69,10 +69,14 @@ def in_options(text: str, renamed: Mapping[str, str] = MappingProxyType({})) -> 
 
 def config_mistake(error: ConfigError) -> str:
     """The text of an error about producer settings, beginning with the option that is wrong."""
+    return _mistake(error, OPTION_OF_SETTING, in_options)
+
+
+def _mistake(error: ConfigError, options: Mapping[str, str], translate: Callable[[str], str]) -> str:
     setting, colon, text = str(error).partition(": ")
-    if colon and setting in OPTION_OF_SETTING:
-        return f"option '{OPTION_OF_SETTING[setting]}': {in_options(text)}"
-    return in_options(str(error))
+    if colon and setting in options:
+        return f"option '{options[setting]}': {translate(text)}"
+    return translate(str(error))
 
 
 def explained(
@@ -103,10 +107,8 @@ def registry_mistake(error: ConfigError) -> str:
     """The text of an error about the registry's client, beginning with the option that is wrong."""
     from kproducer.schema_registry.client_settings import SETTING_NAMES
 
-    setting, colon, text = str(error).partition(": ")
-    if colon and setting in SETTING_NAMES:
-        return f"option '{REGISTRY_PREFIX}{setting}': {in_format_options(text)}"
-    return in_format_options(str(error))
+    options = {name: f"{REGISTRY_PREFIX}{name}" for name in SETTING_NAMES}
+    return _mistake(error, options, in_format_options)
 
 
 def in_format_options(text: str, role: str = "value") -> str:

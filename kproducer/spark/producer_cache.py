@@ -94,11 +94,6 @@ class ProducerCache(Generic[P]):
         # Guarded by _lock: what is idle, with its timer.
         self._idle: list[tuple[SettingsKey, P, threading.Timer]] = []
 
-    def __len__(self) -> int:
-        """Number of idle producers."""
-        with self._lock:
-            return len(self._idle)
-
     def acquire(self, key: SettingsKey, idle_timeout_ms: int) -> Lease[P]:
         """Get a producer with these settings; creates one if none is idle. It stays open during the lease.
 
@@ -111,13 +106,8 @@ class ProducerCache(Generic[P]):
             client = self._make_producer(dict(key))
         return Lease(self, key, client, idle_timeout_ms)
 
-    def close_idle(self) -> None:
-        """Close every idle producer."""
-        while (client := self._take(lambda key, idle: True)) is not None:
-            _close(client, _CLOSE_TIMEOUT_S)
-
     def _take(self, is_wanted: Callable[[SettingsKey, P], bool]) -> P | None:
-        """Remove an idle producer; ``None``: there is no such one, or a task or the timer was faster."""
+        """Remove an idle producer; ``None``: there is none, or a task or the timer was faster."""
         with self._lock:
             found = next((each for each in self._idle if is_wanted(*each[:2])), None)
             if found is None:

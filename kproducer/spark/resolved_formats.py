@@ -75,7 +75,10 @@ def resolve_formats(
         SparkWriteError: the schema registry has no schema, refused it, or is not reachable; or its schema is
             not valid.
     """
-    fields = _arrow_fields(schema, _read_columns(options, schema))
+    every = set(schema.names) - NOT_IN_VALUES
+    needed: set[str] = set()
+    needed.update(*({each.written_column} if each.written_column else every for each in options))
+    fields = _arrow_fields(schema, needed)
     resolved: dict[str, Any] = {}
     mistakes = []
     for each in options:
@@ -97,14 +100,6 @@ def resolve_formats(
     if mistakes:
         raise SparkSchemaError("; ".join(mistakes))
     return columns._replace(**resolved)
-
-
-def _read_columns(options: Iterable[FormatOptions], schema: t.StructType) -> set[str]:
-    """The columns that the formats have to write."""
-    names: set[str] = set()
-    for each in options:
-        names |= {each.written_column} if each.written_column else set(schema.names) - NOT_IN_VALUES
-    return names
 
 
 # -- formats -----------------------------------------------------------------------------------------------

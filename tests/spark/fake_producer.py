@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer._core.bulk.send_arrow import ArrowSink
 from kproducer.errors import KafkaError
+from kproducer.spark.producer_cache import ProducerCache
 from kproducer.types import TopicPartition
 
 _PARTITIONS = 10
@@ -94,3 +95,9 @@ class FakeProducer:
 
     def close(self, timeout: float | None = None) -> None:
         self.closed_with.append(timeout)
+
+
+def close_idle(cache: ProducerCache[Any]) -> None:
+    """Close what a cache keeps, as its timers do later."""
+    for *_, timer in tuple(cache._idle):
+        timer.function()

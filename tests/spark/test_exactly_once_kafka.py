@@ -26,6 +26,7 @@ from kproducer.spark.exactly_once.write_state import (
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
+from tests.spark.fake_producer import close_idle
 from tests.support.kafka.committed_records import read_committed
 from tests.support.kafka.reader import iterate_topic
 from tests.support.kafka.topics import create_topic
@@ -59,8 +60,8 @@ class Write:
         self.sessions = ProducerCache(Connections)
 
     def close(self) -> None:
-        self.pairs.close_idle()
-        self.sessions.close_idle()
+        close_idle(self.pairs)
+        close_idle(self.sessions)
 
     def task(self, task, rows, number=0, run="run-1", on_step=lambda step: None, batches=1):
         batch = pa.RecordBatch.from_arrays([pa.array(rows)], names=["value"])

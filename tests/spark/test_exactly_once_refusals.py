@@ -19,6 +19,7 @@ from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.testing.fakebroker import FakeCluster, faults
 from kproducer.types import TopicPartition
+from tests.spark.fake_producer import close_idle
 from tests.spark.memory_kafka import SumOfRows
 from tests.support.spark.stepping_ports import SteppingDriverPort, SteppingTaskPort
 
@@ -71,8 +72,8 @@ def bench(request):
         cluster.transaction_version = request.param
         made = Bench(cluster)
         yield made
-        made.pairs.close_idle()
-        made.sessions.close_idle()
+        close_idle(made.pairs)
+        close_idle(made.sessions)
 
 
 def test_a_later_batch_costs_one_request_for_each_step(bench):
@@ -217,7 +218,7 @@ def test_a_first_batch_without_rows_is_decided_though_nobody_has_made_the_topic_
         bench = Bench(cluster, **SHORT)
         refuse_offsets_without("t", cluster)
         bench.commit(EmptyTask(WriteTask(WriteRun(IDENTITY, 0, "run"), 0)))
-        bench.sessions.close_idle()
+        close_idle(bench.sessions)
         assert "t" in cluster.topics
 
 
@@ -226,7 +227,7 @@ def test_a_marker_topic_to_which_nobody_writes_is_made_for_the_first_task():
         bench = Bench(cluster, markerTopic="marks", **SHORT)
         refuse_offsets_without("marks", cluster)
         bench.task()
-        bench.pairs.close_idle()
+        close_idle(bench.pairs)
         assert "marks" in cluster.topics
 
 

@@ -24,6 +24,7 @@ from kproducer.spark.write_options import WriteOptions
 from kproducer.testing import FakeKafka
 from kproducer.testing.fakebroker import FakeCluster
 from kproducer.testing.fakebroker.sasl_listener import SaslListener
+from tests.spark.fake_producer import close_idle
 from tests.support.certificates import Authority
 from tests.support.identity_provider import IdentityProvider
 from tests.support.loopback import Listener, closed_port
@@ -93,7 +94,7 @@ def write_at_least_once(options: Options) -> None:
     try:
         write_partition(iter([rows]), COLUMNS, parsed, cache)
     finally:
-        cache.close_idle()
+        close_idle(cache)
 
 
 def write_exactly_once(options: Options) -> None:

@@ -29,7 +29,7 @@ from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary
 from kproducer.types import TopicPartition
-from tests.spark.fake_producer import FakeProducer, SentRecord
+from tests.spark.fake_producer import FakeProducer, SentRecord, close_idle
 from tests.support.units.appending import append_value
 
 OPTIONS = WriteOptions.parse({"kafka.bootstrap.servers": "h:1", "topic": "orders"})
@@ -67,7 +67,7 @@ class Bench:
 def bench():
     made = Bench(WriteColumns(("value",), "orders"))
     yield made
-    made.cache.close_idle()
+    close_idle(made.cache)
 
 
 def test_every_row_of_every_batch_is_sent_in_order(bench):
@@ -92,7 +92,7 @@ def test_every_column_reaches_the_record():
             headers=pa.array([[{"key": "h", "value": b"1"}], None], type=header_type),
         )
     )
-    bench.cache.close_idle()
+    close_idle(bench.cache)
     assert bench.producer.sent == [
         SentRecord("t1", b"v", b"k", [("h", b"1")], 7, 1704067200000),
         SentRecord("t2", None, None, None, None, None),
@@ -143,7 +143,7 @@ def test_the_producer_of_a_failed_task_is_discarded(bench):
     with pytest.raises(SparkWriteError):
         bench.write(VALUES)
     assert bench.producer.closed_with == [0.0]
-    assert len(bench.cache) == 0
+    assert len(bench.cache._idle) == 0
 
 
 def test_a_record_that_send_refuses_fails_the_task(bench):
@@ -270,7 +270,7 @@ def test_rows_become_the_same_columns():
     assert [batch.num_rows for batch in batches] == [4096, 1904]
     bench = Bench(columns)
     bench.write(*batches)
-    bench.cache.close_idle()
+    close_idle(bench.cache)
     sent = bench.producer.sent
     assert sent.count(SentRecord("t", b"x", None, [("h", b"1")], 4, 1704067200000)) == 3000
     assert sent.count(SentRecord("t", None, None, None, None, None)) == 3000

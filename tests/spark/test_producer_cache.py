@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kproducer.spark.producer_cache import ProducerCache
-from tests.spark.fake_producer import FakeProducer
+from tests.spark.fake_producer import FakeProducer, close_idle
 
 ONE = (("bootstrap.servers", "a:1"),)
 TWO = (("bootstrap.servers", "b:1"),)
@@ -73,13 +73,13 @@ def test_two_tasks_get_two_and_a_third_gets_the_one_that_is_free(bench):
     assert first.client is not second.client
     assert bench.producers[0].settings == dict(ONE)
     second.release()
-    assert len(bench.cache) == 1
+    assert len(bench.cache._idle) == 1
     third = bench.cache.acquire(ONE, 1000)
     assert third.client is second.client
     assert len(bench.producers) == 2
     first.release(discard=True)
     third.release()
-    bench.cache.close_idle()
+    close_idle(bench.cache)
     assert [len(producer.closed_with) for producer in bench.producers] == [1, 1]
 
 
@@ -89,7 +89,7 @@ def test_an_idle_producer_is_closed_after_its_time(bench):
     assert (timer.seconds, timer.started, timer.daemon) == (1.5, True, True)
     timer.function()
     assert len(bench.producers[0].closed_with) == 1
-    assert len(bench.cache) == 0
+    assert len(bench.cache._idle) == 0
 
 
 def test_a_timer_that_fires_while_a_task_comes_closes_nothing(bench):
@@ -105,7 +105,7 @@ def test_an_idle_time_of_zero_closes_at_once(bench):
     assert not bench.producers[0].closed_with
     lease.release()
     assert len(bench.producers[0].closed_with) == 1
-    assert len(bench.cache) == 0
+    assert len(bench.cache._idle) == 0
 
 
 def test_the_producer_of_a_failed_task_is_not_handed_out_again(bench):
@@ -125,7 +125,7 @@ def test_releasing_twice_counts_once(bench):
     second = bench.cache.acquire(ONE, 1000)
     first.release(discard=True)
     assert not second.client.closed_with
-    assert len(bench.cache) == 0
+    assert len(bench.cache._idle) == 0
 
 
 def test_a_producer_that_cannot_be_closed_hurts_no_task(bench, caplog):
@@ -146,15 +146,6 @@ def test_settings_show_in_no_message_and_a_cache_is_not_picklable(bench, caplog)
         pickle.dumps(bench.cache)
 
 
-def test_idle_ones_can_be_closed_by_hand_and_used_ones_cannot(bench):
-    lease = bench.cache.acquire(ONE, 1000)
-    bench.cache.acquire(TWO, 1000).release()
-    bench.cache.close_idle()
-    assert not bench.producers[0].closed_with
-    assert len(bench.producers[1].closed_with) == 1
-    lease.release()
-
-
 def test_a_real_timer_closes_an_idle_producer():
     closed = threading.Event()
     producer = FakeProducer()
@@ -171,7 +162,7 @@ def test_a_forked_child_starts_with_an_empty_cache_even_when_the_lock_was_held(b
     with bench.cache._lock:
         pid = os.fork()
         if pid == 0:
-            fresh = len(bench.cache) == 0
+            fresh = len(bench.cache._idle) == 0
             lease = bench.cache.acquire(ONE, 0)
             fresh = fresh and lease.client is not bench.producers[0] and not bench.producers[0].closed_with
             os.write(write_end, b"fresh" if fresh else b"inherited")
@@ -249,7 +240,7 @@ class CacheMachine(RuleBasedStateMachine):
     def teardown(self):
         for lease in self.leases:
             lease.release()
-        self.bench.cache.close_idle()
+        close_idle(self.bench.cache)
         assert all(len(producer.closed_with) == 1 for producer in self.bench.producers)
 
 

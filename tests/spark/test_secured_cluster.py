@@ -29,6 +29,7 @@ from kproducer.spark.partition_writer import write_partition
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
+from tests.spark.fake_producer import close_idle
 from tests.support.certificates import Authority, Certificate
 from tests.support.identity_provider import (
     AUDIENCE,
@@ -336,7 +337,7 @@ def test_tokens_are_renewed_in_a_worker_that_keeps_its_producer(
         assert CLIENT_SECRET[:6].encode() not in pickle.dumps(message)
         rows += 1
         time.sleep(0.1)
-    cache.close_idle()
+    close_idle(cache)
     assert len(made) == 1
     assert [int(each.value) for each in read_topic(secured.servers, topic)] == list(range(rows))
 

@@ -16,6 +16,7 @@ from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary
+from tests.spark.fake_producer import close_idle
 from tests.support.kafka.reader import read_topic
 from tests.support.loopback import open_descriptors
 
@@ -66,7 +67,7 @@ def test_a_failed_task_leaves_no_thread_and_no_socket(cluster, reason):
         cluster.push_errors(PRODUCE, INVALID_RECORD)
     with pytest.raises(SparkWriteError if reason == "refused" else KeyboardInterrupt):
         write(cluster, cache, batches())
-    assert len(cache) == 0
+    assert len(cache._idle) == 0
     # What others had open may be closed meanwhile.
     assert io_threads() <= threads_before
     assert open_sockets() <= sockets_before
@@ -78,7 +79,7 @@ def test_tasks_one_after_the_other_use_one_producer_which_closes_when_told(clust
     for _ in range(3):
         write(cluster, cache, iter([rows(100)]))
     assert len(io_threads() - threads_before) == 1
-    cache.close_idle()
+    close_idle(cache)
     assert io_threads() <= threads_before
     assert len(read_topic(cluster.bootstrap_servers, TOPIC)) == 300
 
@@ -100,7 +101,7 @@ def test_a_speculative_twin_doubles_rows_and_loses_none(cluster):
     for thread in threads:
         thread.join(60)
     for cache in caches:
-        cache.close_idle()
+        close_idle(cache)
     assert not errors
     values = Counter(record.value for record in read_topic(cluster.bootstrap_servers, TOPIC))
     assert values == Counter({f"row-{number}".encode(): 4 for number in range(500)})

@@ -24,7 +24,7 @@ from kproducer.spark.exactly_once.spark_write import new_checksum
 from kproducer.spark.partition_writer import write_partition
 from kproducer.spark.producer_cache import ProducerCache
 from kproducer.testing.schema_registry import FakeSchemaRegistry
-from tests.spark.fake_producer import FakeProducer
+from tests.spark.fake_producer import FakeProducer, close_idle
 
 #: Formats are kept in the process, by options: each test has a topic of its own.
 _topics = (f"typed-{number}" for number in itertools.count())
@@ -75,7 +75,7 @@ class Job:
             batches = record_batches(rows, schema, writer.columns.reads)
             write_partition(batches, writer.columns, writer.options, cache)
         finally:
-            cache.close_idle()
+            close_idle(cache)
         return producer.sent
 
 
