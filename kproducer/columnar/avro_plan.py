@@ -131,9 +131,8 @@ class AvroCompiler(ColumnCompiler):
                 "columns='name' to write one column"
             )
         number, record = records[0]
-        names = {field["name"] for field in record["fields"]}
-        others = [column for column in chosen.others if column[1].name in names]
-        children = self._fields(record, [*chosen.columns, *others], "", "column")
+        columns = chosen.with_others({field["name"] for field in record["fields"]})
+        children = self._fields(record, columns, "", "column")
         if isinstance(schema, list):
             # The number of the branch becomes a child that writes constant bytes, because the node of the row
             # has no place for a prefix.

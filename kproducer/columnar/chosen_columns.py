@@ -6,7 +6,7 @@ For all formats; knows none.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
@@ -82,6 +82,11 @@ class ChosenColumns(NamedTuple):
             return cls(columns, isinstance(given, str))
         others = tuple(column for column in enumerate(wanted.fields) if column[0] not in numbers)
         return cls(columns, is_single=False, others=others)
+
+    def with_others(self, names: Container[str]) -> list[tuple[int, ArrowField]]:
+        """The columns, and the others that have one of these names; then in the order of the data."""
+        others = [column for column in self.others if column[1].name in names]
+        return sorted([*self.columns, *others]) if others else list(self.columns)
 
     @classmethod
     def of_data(cls, given: str | list[str] | None, data: Any) -> ChosenColumns:

@@ -158,9 +158,7 @@ class JsonCompiler(ColumnCompiler):
 
     def row(self, chosen: ChosenColumns) -> PlanNode:
         """An object of the columns. Others that the schema names are written as well."""
-        named = self._constraints.properties
-        others = [column for column in chosen.others if column[1].name in named]
-        columns = sorted([*chosen.columns, *others]) if others else chosen.columns
+        columns = chosen.with_others(self._constraints.properties)
         names = [field.name for _, field in columns]
         try:
             constraints = self._constraints.narrowed("object", names)

@@ -55,9 +55,8 @@ class ProtobufCompiler(ColumnCompiler):
 
     def row(self, chosen: ChosenColumns) -> PlanNode:
         """A message of the columns."""
-        members = _members(self._message)
-        others = [column for column in chosen.others if column[1].name in members]
-        fields = self._fields(self._message, [*chosen.columns, *others], "", "column")
+        columns = chosen.with_others(_members(self._message))
+        fields = self._fields(self._message, columns, "", "column")
         return PlanNode(ProtobufOperation.FIELDS, ROW, children=fields)
 
     def column(self, number: int, field: ArrowField) -> PlanNode:

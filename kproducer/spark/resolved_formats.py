@@ -123,11 +123,9 @@ def _made(options: FormatOptions) -> FormatPlans[Any]:
 def _format(options: FormatOptions, descriptors_changed_at: int) -> FormatPlans[Any]:
     """The format; a new one if the file of descriptors was changed."""
     registry = _registry(options.registry)
-    conf: dict[str, Any] | None = None
-    if registry is not None:
-        conf = options.registry_conf
-        if options.schema_id_serializer == "header":
-            conf["schema.id.serializer"] = header_schema_id_serializer
+    conf = None if registry is None else options.registry_conf
+    if conf is not None and options.schema_id_serializer == "header":
+        conf["schema.id.serializer"] = header_schema_id_serializer
     column = options.written_column or None
     if options.kind == "protobuf":
         return _protobuf(options, column, registry, conf)
