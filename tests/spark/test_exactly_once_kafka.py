@@ -103,7 +103,7 @@ def write(request, each_protocol):
 def test_several_batches_with_the_same_producers_and_session(write):
     for number in range(3):
         write.commit(write.tasks([[f"a{number}", f"b{number}"], [f"c{number}"]], number), number)
-    assert len(write.pairs) == len(write.sessions) == 1
+    assert len(write.pairs._idle) == len(write.sessions._idle) == 1
     assert write.visible() == sorted(f"{letter}{number}" for letter in "abc" for number in range(3))
 
 
@@ -174,7 +174,7 @@ def test_a_driver_that_died_before_its_decision_is_not_waited_for(write):
 @pytest.mark.parametrize("write", [{"producerIdleTimeoutMs": "0"}], indirect=True)
 def test_a_worker_that_closes_its_producer_leaves_the_prepared_transaction_to_the_driver(write):
     messages = write.tasks([["a"], ["b"]])
-    assert len(write.pairs) == 0
+    assert len(write.pairs._idle) == 0
     write.commit(messages)
     assert write.visible() == ["a", "b"]
 
@@ -186,7 +186,7 @@ def test_two_tasks_at_a_time_have_two_producers(write):
 
     messages = []
     messages.insert(0, write.task(0, ["a"], on_step=other))
-    assert len(write.pairs) == 2
+    assert len(write.pairs._idle) == 2
     write.commit(messages)
     assert write.visible() == ["a", "b"]
 
@@ -196,7 +196,7 @@ def test_more_time_than_brokers_give_is_refused_with_both_settings(write):
     with pytest.raises(ExactlyOnceError, match=r"transaction\.max\.timeout\.ms") as caught:
         write.task(0, ["a"])
     assert "'kafka.transaction.timeout.ms'" in str(caught.value)
-    assert len(write.pairs) == 0
+    assert len(write.pairs._idle) == 0
 
 
 @pytest.mark.parametrize("write", [{"kafka.transaction.timeout.ms": "4000"}], indirect=True)

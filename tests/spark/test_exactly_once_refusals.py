@@ -113,7 +113,7 @@ def test_a_missing_permission_of_a_task_is_named_with_the_options_that_it_follow
     assert said in str(caught.value)
     assert "'transactionalIdPrefix'" in str(caught.value)
     assert "'markerTopic'" in str(caught.value)
-    assert len(bench.pairs) == 0
+    assert len(bench.pairs._idle) == 0
 
 
 def test_a_missing_permission_of_the_driver_is_named_and_nothing_is_committed(bench):
@@ -197,7 +197,7 @@ def test_a_task_whose_rows_are_refused_aborts_and_says_which_topic(bench):
     bench.cluster.control(PRODUCE, faults.refuse_produce(87), times=None)
     with pytest.raises(KafkaError, match="topic 't', partition 0"):
         bench.task()
-    assert len(bench.pairs) == 0
+    assert len(bench.pairs._idle) == 0
 
 
 SHORT = {f"kafka.{name}.ms": "9000" for name in ("max.block", "request.timeout", "delivery.timeout")}
@@ -241,4 +241,4 @@ def test_a_marker_topic_that_nobody_makes_is_named():
             ExactlyOnceError, match=r"'marks', which must exist \(markerTopic\).*UNKNOWN_TOPIC"
         ):
             bench.task()
-        assert len(bench.pairs) == 0
+        assert len(bench.pairs._idle) == 0
