@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kproducer._core.kernel.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, Format, PlanNode
+from kproducer._core.columns.encoder_plan import CONSTANT, ROW, ArrowField, AvroOperation, Format, PlanNode
 from kproducer._core.kernel.varint import encode_varlong
 from kproducer.columnar.avro_default import encoded_default
 from kproducer.columnar.avro_schema import PLAIN_TYPES

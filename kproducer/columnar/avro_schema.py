@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any, Final
 
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.columnar.chosen_columns import BINARY, LISTS, TEXT, UUID_EXTENSION, ChosenColumns, type_name
 from kproducer.errors import InvalidArgumentError
 

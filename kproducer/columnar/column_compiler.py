@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from kproducer._core.kernel.encoder_plan import ArrowField, Format, PlanNode
+from kproducer._core.columns.encoder_plan import ArrowField, Format, PlanNode
 from kproducer.columnar.chosen_columns import ChosenColumns
 from kproducer.errors import InvalidArgumentError
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
-from kproducer._core.kernel.encoder_plan import EncoderPlan
+from kproducer._core.columns.encoder_plan import EncoderPlan
 from kproducer.columnar.chosen_columns import ChosenColumns, checked_columns
 from kproducer.columnar.column_compiler import ColumnCompiler
 from kproducer.columnar.schema_source import SchemaSource

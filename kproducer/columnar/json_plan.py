@@ -44,7 +44,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kproducer._core.kernel.encoder_plan import ROW, ArrowField, Format, JsonOperation, PlanNode
+from kproducer._core.columns.encoder_plan import ROW, ArrowField, Format, JsonOperation, PlanNode
 from kproducer.columnar.chosen_columns import (
     BINARY,
     INTEGERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from kproducer._core.kernel.encoder_plan import ArrowField, JsonOperation
+from kproducer._core.columns.encoder_plan import ArrowField, JsonOperation
 from kproducer.columnar.chosen_columns import LISTS, ChosenColumns
 from kproducer.columnar.column_compiler import inner_place
 from kproducer.columnar.json_plan import JsonOptions, not_written_as_json, scalar

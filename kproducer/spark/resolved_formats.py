@@ -19,8 +19,8 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from kproducer._core.bulk.column_format import ColumnsToEncode
-from kproducer._core.kernel.arrow import ArrowSource
-from kproducer._core.kernel.encoder_plan import ArrowField
+from kproducer._core.columns.arrow import ArrowSource
+from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer._core.runtime.extra_packages import need_package
 from kproducer.columnar.avro import Avro
 from kproducer.columnar.format_plans import FormatPlans

@@ -47,7 +47,10 @@ def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> Non
         "kproducer._core.sender",
         "kproducer._core.sending",
         "kproducer._core.transactions",
-        "kproducer._core.client",
+        "kproducer._core.client.connections",
+        "kproducer._core.client.metadata",
+        "kproducer._core.client.network_client",
+        "kproducer._core.columns",
         "pyarrow",
         "attr",
     )

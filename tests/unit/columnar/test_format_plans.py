@@ -14,7 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from kproducer import InvalidArgumentError
 from kproducer._core.bulk.column_format import ColumnFormat, ColumnsToEncode
-from kproducer._core.kernel.encoder_plan import ROW, ArrowField, Format, JsonOperation, PlanNode
+from kproducer._core.columns.encoder_plan import ROW, ArrowField, Format, JsonOperation, PlanNode
 from kproducer.columnar import Avro, Json, Protobuf
 from kproducer.columnar.chosen_columns import ChosenColumns
 from kproducer.columnar.column_compiler import ColumnCompiler
