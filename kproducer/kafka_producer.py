@@ -124,11 +124,10 @@ class KafkaProducer:
         for serializer in (config.key_serializer, config.value_serializer):
             if hasattr(serializer, "close"):
                 user_objects.append(serializer.close)
-        self._clock = clock
         wall_ms = WALL_MS if type(clock) is SystemClock and WALL_MS is not None else clock.wall_ms
         self._fast_send = FastSend(FutureRecordMetadata, wall_ms)
-        self._rules = RecordRules(config, interceptors, self._fast_send)
-        self._lifecycle = EngineLifecycle(config, clock, self._rules, self._fast_send, user_objects)
+        rules = RecordRules(config, interceptors, self._fast_send)
+        self._lifecycle = EngineLifecycle(config, clock, rules, self._fast_send, user_objects)
         self._transactions = TransactionCalls(self._lifecycle)
         self._lifecycle.start()
         if IMPLEMENTATION == "pure" or (isinstance(Admission.admit, FunctionType) and not IS_INTERPRETED):
@@ -232,7 +231,7 @@ class KafkaProducer:
 
         What is raised after records were accepted, including Ctrl-C, has their result as ``partial_result``.
         """
-        rows = SendManyInput(values, keys, headers, partitions, timestamps_ms, self._clock)
+        rows = SendManyInput(values, keys, headers, partitions, timestamps_ms, self._lifecycle.clock)
         return send_many(self._bulk_context(), topic, rows)
 
     @keyword_hints
@@ -293,7 +292,7 @@ class KafkaProducer:
         return ArrowSink(self._bulk_context(), columns, topic)
 
     def _bulk_context(self) -> BulkContext:
-        return BulkContext(self._running_engine(), self._lifecycle, self._fast_send, self.send)
+        return BulkContext(self._running_engine(), self._lifecycle, self.send)
 
     def _running_engine(self) -> ProducerEngine:
         """The engine for a call that sends."""
@@ -378,7 +377,7 @@ class KafkaProducer:
         timeout_s = checked_timeout_s("list_topics", timeout)
         config = self._lifecycle.running_engine().config
         timeout_ms = config.max_block_ms if timeout_s is None else timeout_s * 1000
-        return fetch_cluster_metadata(config, self._clock, topic, timeout_ms)
+        return fetch_cluster_metadata(config, self._lifecycle.clock, topic, timeout_ms)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """The metrics of Java's producer with their present values, by group and name.
@@ -638,3 +637,12 @@ class KafkaProducer:
         config = self.config
         state = "closed" if self._lifecycle.is_closed else "open"
         return f"<KafkaProducer {config.client_id} {','.join(config.bootstrap_servers)} {state}>"
+
+
+def lifecycle_of(producer: KafkaProducer) -> EngineLifecycle:
+    """The engine of a producer, for the parts of this package that are built on it. Not for applications.
+
+    It gives them the running engine, the rules for records and the fast path; everything else they call as
+    applications do.
+    """
+    return producer._lifecycle

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kproducer._core.accumulator.future_record_metadata import DeliveryCallback, FutureRecordMetadata
 from kproducer._core.bulk.send_many_result import SendManyResult
 from kproducer._core.config.producer_config import ProducerConfig
-from kproducer._core.engine.transaction_calls import abort_after
+from kproducer._core.engine.transaction_calls import TransactionCalls, abort_after
 from kproducer._core.event_loop.loop_waiters import CancelledSend, SendFuture, waiters_of
 from kproducer._core.runtime.arguments import HeadersInput, checked_timeout_s
 from kproducer.aio.background_calls import BackgroundCalls
@@ -35,7 +35,7 @@ from kproducer.errors.suggestions import (
     keyword_hints,
     no_such_attribute,
 )
-from kproducer.kafka_producer import KafkaProducer
+from kproducer.kafka_producer import KafkaProducer, lifecycle_of
 from kproducer.types import ClusterMetadata, FlushResult, PartitionInfo
 
 if TYPE_CHECKING:
@@ -95,14 +95,13 @@ class AsyncKafkaProducer:
 
     def _start(self, producer: KafkaProducer) -> None:
         self._producer = producer
-        self._lifecycle = producer._lifecycle
-        self._transactions = producer._transactions
-        self._rules = rules = producer._rules
+        self._lifecycle = lifecycle = lifecycle_of(producer)
+        self._transactions = TransactionCalls(lifecycle)
+        rules = lifecycle.rules
         #: Whether the compiled kernel may try each record as it is given.
         self._tries_fast = rules.has_fast_path and not (rules.serializes_key or rules.serializes_value)
-        self._try_send = producer._fast_send.try_send
-        name = f"kproducer-call-{self.config.client_id}"
-        self._calls = BackgroundCalls(name)
+        self._try_send = lifecycle.fast_send.try_send
+        self._calls = BackgroundCalls(f"kproducer-call-{self.config.client_id}")
         #: Those in which records wait to be accepted.
         self._busy: set[WaitingRecords] = set()
         #: By event loop; those of closed loops are removed when another loop comes.
@@ -206,7 +205,7 @@ class AsyncKafkaProducer:
         waiting = self._by_loop.get(loop)
         if waiting is None:
             self._drop_closed_loops()
-            waiting = WaitingRecords(self._lifecycle, self._rules, waiters_of(loop), self._calls, self._busy)
+            waiting = WaitingRecords(self._lifecycle, waiters_of(loop), self._calls, self._busy)
             self._by_loop[loop] = waiting
         self._latest = waiting
         return waiting
@@ -316,11 +315,10 @@ class AsyncKafkaProducer:
     async def _flushed(self, pending: PendingRecords) -> FlushResult:
         loop = asyncio.get_running_loop()
         await self._until_accepted()
-        engine = self._lifecycle.running_engine()
         # The batches that were begun meanwhile must not linger either.
-        engine.sender.wakeup()
+        with self._lifecycle.running_engine().flushing() as later:
+            pending.include(later)
         waiters = waiters_of(loop)
-        pending.include(engine.accumulator.pending_records())
         for result in pending:
             await waiters.result_done(result)
         await waiters.caught_up()
@@ -332,7 +330,7 @@ class AsyncKafkaProducer:
         Raises:
             MetadataTimeoutError, BrokerError, InvalidArgumentError, ProducerClosedError: as ``send`` does.
         """
-        if self._partition_count(topic) or not isinstance(topic, str):
+        if known_partition_count(self, topic) or not isinstance(topic, str):
             return self._producer.partitions_for(topic)
         # One thread for all that ask for the same.
         loop = asyncio.get_running_loop()
@@ -350,11 +348,6 @@ class AsyncKafkaProducer:
             look_up.add_done_callback(forget)
         return list(await asyncio.shield(look_up))
 
-    def _partition_count(self, topic: object) -> int | None:
-        """The number of partitions, if it is known without waiting."""
-        snapshot = self._lifecycle.running_engine().metadata.snapshot
-        return snapshot.partition_count(topic) if isinstance(topic, str) else None
-
     async def has_brokers(self) -> bool:
         """Whether a broker has answered; waits for it for up to ``max_block_ms``.
 
@@ -362,18 +355,11 @@ class AsyncKafkaProducer:
             KafkaError: the credentials were refused, or the brokers are too old.
             ProducerClosedError: the producer is closed.
         """
-        return await self._calls.run(self._await_brokers, waits=False)
-
-    def _await_brokers(self) -> bool:
-        engine = self._lifecycle.running_engine()
-        deadline_ms = engine.clock.monotonic_ms() + engine.config.max_block_ms
-        while engine.metadata.snapshot.is_bootstrap:
-            version = engine.metadata.request_update("a caller waits for a broker")
-            engine.sender.wakeup()
-            try:
-                engine.metadata.await_update(version, deadline_ms - engine.clock.monotonic_ms())
-            except MetadataTimeoutError:
-                return False
+        topics = self._lifecycle.running_engine().topics
+        try:
+            await self._calls.run(topics.await_brokers, topics.config.max_block_ms, waits=False)
+        except MetadataTimeoutError:
+            return False
         return True
 
     async def list_topics(self, topic: str | None = None, timeout: float | None = None) -> ClusterMetadata:
@@ -600,3 +586,21 @@ class AsyncTransaction:
     async def _abort_after(self, error: BaseException) -> None:
         with abort_after(error, self._producer.config.transactional_id):
             await self._producer.abort_transaction()
+
+
+# For the adapter of aiokafka, not for applications.
+
+
+def known_partition_count(producer: AsyncKafkaProducer, topic: object) -> int | None:
+    """The number of partitions, if it is known without waiting."""
+    snapshot = producer._lifecycle.running_engine().topics.snapshot
+    return snapshot.partition_count(topic) if isinstance(topic, str) else None
+
+
+async def commit_always(producer: AsyncKafkaProducer) -> None:
+    """``commit_transaction``, which is carried out even if it is cancelled before its turn.
+
+    Not if it is cancelled while records wait to be accepted.
+    """
+    await producer._until_none_waits()
+    await producer._commit(always=True)

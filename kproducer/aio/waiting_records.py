@@ -34,7 +34,6 @@ from kproducer.errors import (
 if TYPE_CHECKING:
     from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
     from kproducer._core.engine.engine_lifecycle import EngineLifecycle
-    from kproducer._core.sending.record_rules import RecordRules
     from kproducer.aio.background_calls import BackgroundCalls
     from kproducer.types import PartitionInfo
 
@@ -115,7 +114,7 @@ class WaitingRecords:
     """Accepts records without blocking. See above.
 
     Args:
-        lifecycle, rules: of the producer.
+        lifecycle: of the producer.
         waiters: of the event loop.
         calls: makes calls on threads.
         busy: contains this object while records wait in it; may be read on any thread.
@@ -128,13 +127,12 @@ class WaitingRecords:
     def __init__(
         self,
         lifecycle: EngineLifecycle,
-        rules: RecordRules,
         waiters: LoopWaiters,
         calls: BackgroundCalls,
         busy: set[WaitingRecords],
     ) -> None:
         self._lifecycle = lifecycle
-        self._rules = rules
+        self._rules = lifecycle.rules
         self._calls = calls
         self._busy = busy
         self.waiters = waiters
@@ -416,7 +414,7 @@ class WaitingRecords:
         waited_ms = self._lifecycle.clock.monotonic_ms() - waiting.started_ms
         if engine is None:
             return MetadataTimeoutError(f"the record was not accepted within {waited_ms} ms")
-        return engine.pool.exhausted_error(0, waited_ms, self.count - 1)
+        return engine.exhausted_error(waited_ms, self.count - 1)
 
     # -- memory ----------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 from kproducer import KafkaTimeoutError, Outcome
+from kproducer._core.sending.needs import TopicNeed
 from kproducer.compat import confluent_kafka as adapter
 from tests.support.kafka.mock_cluster import MockCluster
 
@@ -471,6 +472,29 @@ def test_a_topic_that_does_not_exist(mock_cluster: MockCluster, make: Callable[.
     assert seen.seen[0][0].name() in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC")
 
 
+def test_a_topic_that_is_refused_fails_its_messages_at_once(
+    mock_cluster: MockCluster, make: Callable[..., Any]
+) -> None:
+    mock_cluster.set_topic_error("secret", 29)  # TOPIC_AUTHORIZATION_FAILED
+    producer, seen = make(), Callbacks()
+    producer.produce("secret", b"", on_delivery=seen)
+    assert producer.flush(PATIENCE_S) == 0
+    assert [error.name() for error, _ in seen.seen] == ["TOPIC_AUTHORIZATION_FAILED"]
+
+
+def test_messages_that_wait_for_their_topic_cost_nothing_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    is_met = TopicNeed.is_met
+    monkeypatch.setattr(TopicNeed, "is_met", lambda need: bool(looks.append(need)) or is_met(need))
+    producer = adapter.Producer({"bootstrap.servers": UNREACHABLE, "reconnect.backoff.ms": 10_000})
+    for _ in range(1000):
+        producer.produce("t", b"")
+    assert producer.flush(1) == 1000
+    assert 1 <= len(looks) < 10
+    producer.purge()
+    assert producer.flush(PATIENCE_S) == 0
+
+
 def test_an_error_of_the_broker(cluster: MockCluster, client: ModuleType, make: Callable[..., Any]) -> None:
     cluster.push_errors(PRODUCE, 87)
     producer, seen = make(), Callbacks()
@@ -725,14 +749,13 @@ def test_a_batch_of_a_producer_that_is_closed_meanwhile_is_marked(cluster: MockC
     producer = adapter.Producer({"bootstrap.servers": cluster.bootstrap_servers})
     producer.produce("t", b"")
     producer.flush(PATIENCE_S)
-    send, seen = producer._send, Callbacks()
+    add, seen = producer._reports.add, Callbacks()
 
-    def send_and_close(*arguments: Any) -> Any:
-        future = send(*arguments)
+    def add_and_close(*arguments: Any) -> None:
+        add(*arguments)
         producer.close()
-        return future
 
-    producer._send = send_and_close  # type: ignore[method-assign]
+    producer._reports.add = add_and_close  # type: ignore[method-assign]
     messages = [{"value": b"1"}, {"value": b"2"}]
     assert producer.produce_batch("t", messages, on_delivery=seen) == 1
     assert messages[1]["_error"] == adapter.KafkaError._DESTROY
@@ -1128,7 +1151,7 @@ def test_a_forked_child_has_an_empty_queue_and_its_own_connections(
 
 def test_a_signal_handler_that_interrupts_produce_is_refused(cluster: MockCluster) -> None:
     producer = adapter.Producer({"bootstrap.servers": cluster.bootstrap_servers})
-    with producer._reports._lock, pytest.raises(adapter.KafkaException) as raised:
+    with producer._reports.lock, pytest.raises(adapter.KafkaException) as raised:
         producer.flush()
     assert raised.value.args[0].code() == adapter.KafkaError._STATE
     producer.close()

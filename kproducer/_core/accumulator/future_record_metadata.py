@@ -19,6 +19,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kproducer._core.kernel import (
@@ -490,6 +491,17 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
             error = self._error()
             state = f"failed: {error!r}" if error is not None else repr(self._metadata())
         return f"<FutureRecordMetadata {result.topic_partition} {state}>"
+
+
+# What this package asks of a future. Not methods, which applications would see.
+
+#: The result of the batch to which the record was added.
+batch_result_of: Callable[[FutureRecordMetadata], ProduceRequestResult] = attrgetter("_batch_result")
+
+
+def metadata_of(future: FutureRecordMetadata) -> RecordMetadata:
+    """What is known of the record, also if it has failed: then the offset is -1."""
+    return future._metadata()
 
 
 def _run_done_callback(callback: Callable[[Any], object], future: FutureRecordMetadata | None) -> None:

@@ -1,4 +1,7 @@
-"""OwnedLock: the lock of a partition's queue, of the registry of queues and of the buffer pool."""
+"""OwnedLock: the lock of a partition's queue, of the registry of queues and of the buffer pool.
+
+And what it is based on, a re-entrant lock that knows its owner.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,22 @@ from kproducer.errors import IllegalStateError, KafkaError, Outcome
 DEADLOCK_CHECK_AFTER_S: Final = 0.1
 
 
-class OwnedLock(RLock):  # type: ignore[misc]  # CPython and PyPy let it be subclassed
+class ReentrantLock(RLock):  # type: ignore[misc]  # CPython and PyPy let it be subclassed
+    """The interpreter's re-entrant lock, which can tell whether the calling thread holds it."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def _is_owned(self) -> bool: ...
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread is the owner."""
+        return self._is_owned()
+
+
+class OwnedLock(ReentrantLock):  # type: ignore[misc]
     """A lock that knows its owner. A thread that would deadlock gets an error.
 
     A thread comes here while it is the owner only if Python interrupted it inside the lock: to run a signal
@@ -30,15 +48,6 @@ class OwnedLock(RLock):  # type: ignore[misc]  # CPython and PyPy let it be subc
 
     def __init__(self, holds_another: Callable[[], bool] | None = None) -> None:
         self._holds_another = holds_another
-
-    if TYPE_CHECKING:
-
-        def _is_owned(self) -> bool: ...
-
-    @property
-    def is_mine(self) -> bool:
-        """Whether the calling thread is the owner."""
-        return self._is_owned()
 
     def take(self) -> bool:
         """Take the lock, as ``with`` does; ``release`` returns it.

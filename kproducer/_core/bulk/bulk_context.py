@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
-from kproducer._core.kernel import FastSend, TopicSlots
+from kproducer._core.kernel import TopicSlots
 from kproducer._core.sending import blocking
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
 
@@ -29,7 +29,7 @@ class BulkContext:
 
     Args:
         engine: running.
-        lifecycle, fast_send: of the producer.
+        lifecycle: of the producer.
         send: ``KafkaProducer.send``.
 
     Attributes:
@@ -39,16 +39,13 @@ class BulkContext:
         may_change_topics: there are interceptors that may send records to other topics.
     """
 
-    def __init__(
-        self, engine: ProducerEngine, lifecycle: EngineLifecycle, fast_send: FastSend, send: SendFunction
-    ) -> None:
+    def __init__(self, engine: ProducerEngine, lifecycle: EngineLifecycle, send: SendFunction) -> None:
         self._engine = engine
         self.clock = engine.clock
         self.rules = engine.admission.rules
         self._lifecycle = lifecycle
         self.send = send
-        self._fast_send = fast_send
-        self._transaction_lifecycle = engine.transaction_lifecycle
+        self._transaction_lifecycle = engine.admission.transaction_lifecycle
         #: The one to which the records of a call belong; ``None``: the producer has none, or those of a sink.
         self._transaction: OpenTransaction | None = None
         self.may_change_topics = self.rules.interceptors.has_send_hooks
@@ -95,7 +92,7 @@ class BulkContext:
         lifecycle = self._transaction_lifecycle
         if lifecycle is not None and self._transaction not in (None, lifecycle.transaction):
             return None
-        slots: TopicSlots | None = self._fast_send.slots_of(topic)
+        slots: TopicSlots | None = self._lifecycle.fast_send.slots_of(topic)
         return slots
 
     def send_serialized(
@@ -127,11 +124,11 @@ class BulkContext:
     @property
     def snapshot(self) -> MetadataSnapshot:
         """What is known of the cluster now."""
-        return self._engine.metadata.snapshot
+        return self._engine.topics.snapshot
 
     def slots_of(self, topic: str) -> TopicSlots | None:
         """The topic's ``TopicSlots``, until the engine ends; ``None``: there is no fast path."""
-        return self._engine.accumulator.queues.topic(topic).slots if self.rules.has_fast_path else None
+        return self._engine.admission.slots_of(topic) if self.rules.has_fast_path else None
 
     def note_refusal(self, error: KafkaError) -> None:
         """A record was refused: a transaction must not be committed without it."""

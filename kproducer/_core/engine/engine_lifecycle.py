@@ -40,7 +40,7 @@ class EngineLifecycle:
 
     Attributes:
         config: the settings in force.
-        clock: as given.
+        clock, rules, fast_send: as given.
         engine: the running one; ``None`` while closed, and after a fork until the first use.
         last_engine: the running one, or the one that ran before ``close``.
         is_closed: whether ``close`` was called.
@@ -56,8 +56,8 @@ class EngineLifecycle:
     ) -> None:
         self.config = config
         self.clock = clock
-        self._rules = rules
-        self._fast_send = fast_send
+        self.rules = rules
+        self.fast_send = fast_send
         #: Each is taken out before it is called.
         self._user_objects = user_objects
         self._lock = threading.Lock()
@@ -97,10 +97,10 @@ class EngineLifecycle:
             return self.engine
 
     def _start_engine(self) -> ProducerEngine:
-        engine = ProducerEngine(self.config, self.clock, self._rules, self._gate())
+        engine = ProducerEngine(self.config, self.clock, self.rules, self._gate())
         self.engine = self.last_engine = engine
         if engine.transaction_lifecycle is None:
-            self._fast_send.open(engine.accumulator.queues.slots)
+            self.fast_send.open(engine.accumulator.queues.slots)
         return engine
 
     def _gate(self) -> Callable[[ProducerEngine, bool], None]:
@@ -115,11 +115,11 @@ class EngineLifecycle:
             if lifecycle is None or lifecycle.engine is not engine:
                 return
             if not is_open:
-                lifecycle._fast_send.close()
+                lifecycle.fast_send.close()
                 return
             with lifecycle._lock:
                 if lifecycle.engine is engine and not lifecycle.is_closed:
-                    lifecycle._fast_send.open(engine.accumulator.queues.slots)
+                    lifecycle.fast_send.open(engine.accumulator.queues.slots)
 
         return gate
 
@@ -149,7 +149,7 @@ class EngineLifecycle:
             refuse_in_the_middle_of_send("close", self.last_engine.accumulator)
         with self._lock:
             already_closed, self.is_closed = self.is_closed, True
-            self._fast_send.close()
+            self.fast_send.close()
             # The attribute stays set until the engine has stopped: if Ctrl-C interrupts this call, another
             # call, the finalizer or the end of the process has to find it.
             engine = self.engine
@@ -222,7 +222,7 @@ class EngineLifecycle:
         """This process is a fork of the one that started the engine."""
         self._lock = threading.Lock()
         engine, self.engine = self.engine or self.last_engine, None
-        self._fast_send.close()
+        self.fast_send.close()
         self.last_engine = None
         if engine is not None:
             engine.after_fork_in_child()

@@ -27,7 +27,14 @@ from kproducer._core.sender.sender import Purge, Sender
 from kproducer._core.sending.admission import Admission
 from kproducer._core.sending.needs import Topics
 from kproducer._core.sending.record_rules import RecordRules
-from kproducer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, Outcome, ProducerClosedError
+from kproducer.errors import (
+    AuthenticationError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    Outcome,
+    ProducerClosedError,
+)
 from kproducer.types import FlushResult
 
 if TYPE_CHECKING:
@@ -280,6 +287,26 @@ class ProducerEngine:
             self
         )
         return samples
+
+    @property
+    def available_bytes(self) -> int:
+        """How much of ``buffer_memory`` is free."""
+        return self.pool.available_bytes
+
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether a transaction is open, and no call has begun to end it."""
+        state = self.transaction_lifecycle
+        return state is not None and state.transaction is not None and not state.is_ending
+
+    def connection_failures(self) -> tuple[list[AuthenticationError], list[str], bool]:
+        """The present refusals of credentials, the other failures, and whether no broker can be reached."""
+        failures, is_down = self.client.connection_failures()
+        return list(self.client.refusals.values()), failures, is_down
+
+    def exhausted_error(self, waited_ms: int, others: int) -> KafkaError:
+        """The error of a record whose turn to ask for memory did not come. See ``BufferPool``."""
+        return self.pool.exhausted_error(0, waited_ms, others)
 
     @property
     def has_ended(self) -> bool:

@@ -13,6 +13,7 @@ import itertools
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Protocol
 
 from kproducer._core.runtime.guarded_logger import GuardedLogger
@@ -41,6 +42,8 @@ class ManagedProducer(Protocol):
 _live: weakref.WeakValueDictionary[int, ManagedProducer] = weakref.WeakValueDictionary()
 #: Producers that the application dropped and that still deliver; kept alive until ``release``.
 _unowned: dict[int, ManagedProducer] = {}
+#: Called when the interpreter ends, before the producers are closed. For what still has to send.
+before_close: list[Callable[[], object]] = []
 _numbers = itertools.count()
 _multiprocessing_exit_pid = -1
 
@@ -83,12 +86,12 @@ def live_producers() -> list[ManagedProducer]:
 def close_all() -> None:
     """Close every live producer: begin with all, then wait for each."""
     producers = live_producers()
-    for step in ("begin_close_at_exit", "finish_close_at_exit"):
-        for producer in producers:
-            try:
-                getattr(producer, step)()
-            except Exception:
-                _log.exception("A producer could not be closed when the process ended")
+    begin = [producer.begin_close_at_exit for producer in producers]
+    for step in (*before_close, *begin, *(producer.finish_close_at_exit for producer in producers)):
+        try:
+            step()
+        except Exception:
+            _log.exception("A producer could not be closed when the process ended")
 
 
 def _after_fork_in_child() -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kproducer._core.accumulator.partition_queue import Record
     from kproducer._core.accumulator.record_accumulator import RecordAccumulator
     from kproducer._core.client.metadata_snapshot import MetadataSnapshot
+    from kproducer._core.kernel import TopicSlots
     from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
     from kproducer._core.transactions.transaction_state import OpenTransaction
 
@@ -93,6 +94,10 @@ class Admission:
         self._partitioner = rules.partitioner
         self._ignores_keys = rules.ignores_keys
         self._small_size = rules.small_size
+
+    def slots_of(self, topic: str) -> TopicSlots:
+        """Where the topic's open batches are, until the engine ends."""
+        return self.accumulator.queues.topic(topic).slots
 
     def admit(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any,

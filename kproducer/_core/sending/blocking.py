@@ -9,10 +9,13 @@ from kproducer._core.sending.admission import Admission, PendingSend
 from kproducer._core.sending.needs import Need
 
 
-def send(admission: Admission, *arguments: Any) -> FutureRecordMetadata:
-    """Accept a record: the arguments of ``KafkaProducer.send``, all of them. Raises as that."""
+def send(admission: Admission, *arguments: Any, is_told: bool = True) -> FutureRecordMetadata:
+    """Accept a record: the arguments of ``KafkaProducer.send``, all of them. Raises as that.
+
+    ``is_told``: see ``finish``.
+    """
     admitted = admission.admit(*arguments)
-    return finish(admitted) if isinstance(admitted, PendingSend) else admitted
+    return finish(admitted, is_told) if isinstance(admitted, PendingSend) else admitted
 
 
 def finish(pending: PendingSend, is_told: bool = True) -> FutureRecordMetadata:

@@ -20,7 +20,13 @@ from kproducer._core.metrics.call_times import CallTimes
 from kproducer._core.runtime.arguments import topic_mistake
 from kproducer._core.runtime.clock import Clock
 from kproducer._core.runtime.guarded_logger import GuardedLogger
-from kproducer.errors import InvalidArgumentError, KafkaError, KafkaTimeoutError, MetadataTimeoutError
+from kproducer.errors import (
+    BrokerError,
+    InvalidArgumentError,
+    KafkaError,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+)
 from kproducer.errors.broker_errors import InvalidTopicError
 from kproducer.serializers import Preparation
 
@@ -53,6 +59,25 @@ class Topics(NamedTuple):
     call_times: CallTimes
     last_errors: Callable[[], str]
     may_wait: Callable[[], bool]
+
+    @property
+    def snapshot(self) -> MetadataSnapshot:
+        """What is known now."""
+        return self.metadata.snapshot
+
+    def await_brokers(self, timeout_ms: float) -> None:
+        """Wait until a broker has answered.
+
+        Raises:
+            MetadataTimeoutError: none did within ``timeout_ms``.
+            ProducerClosedError: closed meanwhile.
+            KafkaError: the credentials were refused, or the brokers are too old.
+        """
+        deadline_ms = self.clock.monotonic_ms() + timeout_ms
+        while self.snapshot.is_bootstrap:
+            version = self.metadata.request_update("a caller waits for a broker")
+            self.wakeup()
+            self.metadata.await_update(version, deadline_ms - self.clock.monotonic_ms())
 
     def await_topic(self, topic: Any, partition: int | None) -> MetadataSnapshot:
         """Wait until a topic, and if given a partition of it, is known, for at most ``max_block_ms``.
@@ -207,6 +232,15 @@ class TopicNeed(_MetadataNeed):
         return snapshot if count and (self.partition is None or self.partition < count) else None
 
     @property
+    def refusal(self) -> BrokerError | None:
+        """What the brokers say of the topic; ``None``: nothing, or no error."""
+        return self._metadata.topic_error(self.topic)
+
+    def last_errors(self) -> str:
+        """Why brokers do not answer; empty if they do."""
+        return self._topics.last_errors()
+
+    @property
     def is_only_partition(self) -> bool:
         """Whether the topic is known, and does not have the partition."""
         count = self._metadata.snapshot.partition_count(self.topic)
@@ -241,14 +275,14 @@ class TopicNeed(_MetadataNeed):
         topics, topic = self._topics, self.topic
         self._metadata.maybe_throw_topic_error(topic)
         now_ms = topics.clock.monotonic_ms()
-        error = self._metadata.topic_error(topic)
+        error = self.refusal
         if error is None or error.code != UNKNOWN_TOPIC_OR_PARTITION_CODE:
             self._missing_since_ms = None
             return
         if self._missing_since_ms is None:
             self._missing_since_ms = now_ms
-        if now_ms - self._missing_since_ms < _CREATION_MS:
-            return
+        if now_ms - self._missing_since_ms < _CREATION_MS or topics.config.max_block_ms < _CREATION_MS:
+            return  # or the caller, an adapter, has a limit of its own
         suffix = self._metadata.missing_topic_suffix(topic, now_ms)
         if suffix is not None:
             _log.warning(
@@ -279,10 +313,9 @@ class TopicNeed(_MetadataNeed):
         elif snapshot.is_bootstrap:
             what = f"no metadata received from any broker of bootstrap_servers (topic {topic!r})"
         else:
-            refusal = self._metadata.topic_error(topic)
-            because = f" ({refusal})" if refusal is not None else ""
+            because = f" ({self.refusal})" if self.refusal is not None else ""
             what = f"topic {topic!r} is not known to the cluster{because}"
-        causes = self._topics.last_errors()
+        causes = self.last_errors()
         brokers = f"; brokers: {causes}" if causes else ""
         return MetadataTimeoutError(f"{what} within max_block_ms={self._topics.config.max_block_ms}{brokers}")
 

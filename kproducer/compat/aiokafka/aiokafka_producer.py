@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
 from kproducer._core.event_loop.loop_waiters import RecordFuture, waiters_of
 from kproducer._core.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
-from kproducer.aio.async_kafka_producer import AsyncKafkaProducer
+from kproducer.aio.async_kafka_producer import AsyncKafkaProducer, commit_always, known_partition_count
 from kproducer.compat.aiokafka.errors import (
     IllegalOperation,
     KafkaConnectionError,
@@ -244,7 +244,8 @@ class AIOKafkaProducer:
             raise AssertionError("Need at least one: key or value")
         with aiokafka_errors():
             # If the topic is unknown, any partition is accepted: the record waits for it, in order.
-            if partition is not None and not 0 <= partition < (producer._partition_count(topic) or INT32_MAX):
+            most = INT32_MAX if partition is None else known_partition_count(producer, topic) or INT32_MAX
+            if not 0 <= (partition or 0) < most:
                 raise AssertionError("Unrecognized partition")
             key_bytes = _serialized("key", self._key_serializer, key)
             value_bytes = _serialized("value", self._value_serializer, value)
@@ -308,9 +309,7 @@ class AIOKafkaProducer:
         Later, it commits although it is cancelled, and the next call waits for that.
         """
         with aiokafka_errors():
-            producer = self._transactional()
-            await producer._until_none_waits()
-            await producer._commit(always=True)
+            await commit_always(self._transactional())
 
     async def abort_transaction(self) -> None:
         """Abort the transaction, even if this call is cancelled."""

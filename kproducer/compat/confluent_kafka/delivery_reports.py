@@ -12,13 +12,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.accumulator.future_record_metadata import (
+    FutureRecordMetadata,
+    ProduceRequestResult,
+    batch_result_of,
+)
+from kproducer._core.accumulator.owned_lock import ReentrantLock
 from kproducer.compat.confluent_kafka.errors import KafkaException, converted, new_error
 from kproducer.compat.confluent_kafka.message import Delivery, Message
-from kproducer.errors import KafkaError
-from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata
 
 #: What a message's report needs: (delivery, callback, value, key, time of ``produce`` in seconds).
 Report = tuple[Delivery, "Callable[[Any, Any], object] | None", Any, Any, float]
@@ -26,20 +29,6 @@ Report = tuple[Delivery, "Callable[[Any, Any], object] | None", Any, Any, float]
 #: How many messages are taken from a batch at once. In a callback that raises or produces, the length of the
 #: queue may be wrong by less than this.
 _CHUNK = 64
-
-
-class Undelivered(NamedTuple):
-    """A message that the engine did not get."""
-
-    topic: str
-    partition: int
-    error: KafkaError
-
-    def exception(self) -> KafkaError:
-        return self.error
-
-    def _metadata(self) -> RecordMetadata:
-        return RecordMetadata(self.topic, self.partition, NO_OFFSET, NO_TIMESTAMP, -1, -1)
 
 
 class DeliveryReports:
@@ -50,13 +39,13 @@ class DeliveryReports:
 
     Attributes:
         count: messages that are in the engine, wait for it, or wait for ``serve``.
+        lock: guards this. A signal handler can find out that its own thread holds it.
     """
 
     def __init__(self, only_errors: bool) -> None:
         self._only_errors = only_errors
-        # Re-entrant, so that a signal handler can find out that its own thread holds the lock.
-        self._lock = threading.RLock()
-        # Guarded by _lock.
+        self.lock = ReentrantLock()
+        # Guarded by lock.
         self.count = 0
         self._open: dict[ProduceRequestResult, list[Report]] = {}
         self._chunks: deque[tuple[list[Report], float]] = deque()
@@ -72,7 +61,7 @@ class DeliveryReports:
         Raises:
             KafkaException: ``_STATE``.
         """
-        if self._lock._is_owned():  # type: ignore[attr-defined]
+        if self.lock.is_mine:
             text = (
                 f"{call}() was called by a signal handler that interrupted another call of this producer;"
                 " set a flag there"
@@ -97,9 +86,9 @@ class DeliveryReports:
             started_s: monotonic time of ``produce``.
             is_counted: it has waited for its topic, and ``count`` includes it.
         """
-        result = future._batch_result
+        result = batch_result_of(future)
         report = (future, callback, value, key, started_s)
-        with self._lock:
+        with self.lock:
             if not is_counted:
                 self.count += 1
             reports = self._open.get(result)
@@ -114,7 +103,7 @@ class DeliveryReports:
 
     def count_waiting(self, change: int) -> None:
         """Count messages that wait for their topic."""
-        with self._lock:
+        with self.lock:
             self.count += change
 
     def add_undelivered(self, reports: list[Report]) -> None:
@@ -154,7 +143,7 @@ class DeliveryReports:
         In a callback: only those that no thread has begun with, because two callbacks that waited for each
         other would wait for ever.
         """
-        with self._lock:
+        with self.lock:
             return self._unreported()
 
     def _unreported(self) -> int:
@@ -186,7 +175,7 @@ class DeliveryReports:
                     callback(its_error, Message(delivery, key, value, its_error, done_s - started_s))
             finally:
                 served += len(chunk) - remaining
-                with self._lock:
+                with self.lock:
                     if remaining:
                         self.count += remaining
                         self._chunks.appendleft((chunk[:remaining], done_s))
@@ -197,7 +186,7 @@ class DeliveryReports:
 
     def _take(self) -> tuple[list[Report], float] | None:
         """Up to ``_CHUNK`` messages that are done, the first one last; they are not counted any more."""
-        with self._lock:
+        with self.lock:
             if not self._chunks and not self._move_batch():
                 return None
             reports, done_s = self._chunks[0]

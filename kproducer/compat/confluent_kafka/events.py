@@ -16,7 +16,7 @@ from kproducer._core.engine.engine_lifecycle import EngineLifecycle
 from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports
 from kproducer.compat.confluent_kafka.errors import converted, new_error
 from kproducer.compat.confluent_kafka.settings import ProducerSettings
-from kproducer.kafka_producer import KafkaProducer
+from kproducer.kafka_producer import KafkaProducer, lifecycle_of
 
 _LOOK_INTERVAL_S = 0.1
 
@@ -42,9 +42,7 @@ class ErrorEvents:
         if now_s < self._next_look_s or engine is None:
             return 0
         self._next_look_s = now_s + _LOOK_INTERVAL_S
-        client = engine.client
-        refusals = list(client.refusals.values())
-        lost, is_down = client.connection_failures()
+        refusals, lost, is_down = engine.connection_failures()
         texts = {str(each): converted(each) for each in refusals}
         texts.update({text: new_error("_TRANSPORT", text) for text in lost if text not in texts})
         new = [event for text, event in texts.items() if text not in self._known]
@@ -87,7 +85,7 @@ class Statistics:
     def values(self, now_s: float) -> dict[str, Any]:
         """The statistics as a dictionary."""
         config = self._producer.config
-        engine = self._producer._lifecycle.running_engine()
+        engine = lifecycle_of(self._producer).running_engine()
         metrics = self._producer.metrics()["producer-metrics"]
         return {
             "name": config.client_id,
@@ -97,14 +95,14 @@ class Statistics:
             "time": int(time.time()),
             "age": int((now_s - self._started_s) * 1e6),
             "msg_cnt": self._reports.count,
-            "msg_size": engine.pool.total_bytes - engine.pool.available_bytes,
+            "msg_size": int(metrics["buffer-total-bytes"] - metrics["buffer-available-bytes"]),
             "msg_max": self._settings.most_messages,
             "msg_size_max": config.buffer_memory,
             "tx": int(metrics["request-total"]),
             "txmsgs": int(metrics["record-send-total"]),
             "txmsg_bytes": int(metrics["byte-total"]),
             "txretries": int(metrics["record-retry-total"]),
-            "metadata_cache_cnt": len(engine.metadata.snapshot.topics),
+            "metadata_cache_cnt": len(engine.topics.snapshot.topics),
             "brokers": {},
             "topics": {},
         }

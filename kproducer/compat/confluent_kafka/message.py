@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, metadata_of
 from kproducer.errors import KafkaError as OwnError
-from kproducer.types import NO_OFFSET, RecordMetadata
+from kproducer.types import NO_OFFSET, NO_TIMESTAMP, RecordMetadata
 
 TIMESTAMP_NOT_AVAILABLE = 0
 TIMESTAMP_CREATE_TIME = 1
 TIMESTAMP_LOG_APPEND_TIME = 2
 
 
-class Delivery(Protocol):
-    """A record that has an outcome: a future that is done, or a record that the engine did not get."""
+class Undelivered(NamedTuple):
+    """A message that the engine did not get."""
 
-    def exception(self) -> OwnError | None: ...
-    def _metadata(self) -> RecordMetadata: ...
+    topic: str
+    partition: int
+    error: OwnError
+
+    def exception(self) -> OwnError:
+        return self.error
+
+
+#: A record that has an outcome: a future that is done, or a record that the engine did not get.
+Delivery = FutureRecordMetadata | Undelivered
 
 
 class Message:
@@ -40,7 +49,12 @@ class Message:
 
     def _record(self) -> RecordMetadata:
         if self._metadata is None:
-            self._metadata = self._delivery._metadata()
+            delivery = self._delivery
+            self._metadata = (
+                RecordMetadata(delivery.topic, delivery.partition, NO_OFFSET, NO_TIMESTAMP, -1, -1)
+                if isinstance(delivery, Undelivered)
+                else metadata_of(delivery)
+            )
         return self._metadata
 
     def topic(self) -> str | None:
@@ -79,11 +93,9 @@ class Message:
 
     def timestamp(self) -> tuple[int, int]:
         """(type, milliseconds since the epoch)."""
-        if self._error is not None:
+        if self._error is not None or isinstance(self._delivery, Undelivered):
             return TIMESTAMP_NOT_AVAILABLE, -1
-        # The result of the batch, or of the part of a split batch, that has the record.
-        result, _ = self._delivery._locate()  # type: ignore[attr-defined]
-        is_append_time = result.outcome.log_append_time_ms >= 0
+        is_append_time = self._delivery.has_log_append_time
         kind = TIMESTAMP_LOG_APPEND_TIME if is_append_time else TIMESTAMP_CREATE_TIME
         return kind, self._record().timestamp_ms
 

@@ -21,8 +21,8 @@ from kproducer import errors as own
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.runtime.arguments import encode_headers
 from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.sending import blocking
 from kproducer._core.sending.admission import PendingSend
-from kproducer._core.sending.blocking import finish
 from kproducer.compat.confluent_kafka.cluster_metadata import ClusterMetadata
 from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports
 from kproducer.compat.confluent_kafka.errors import (
@@ -36,15 +36,12 @@ from kproducer.compat.confluent_kafka.group_offsets import own_group_metadata, o
 from kproducer.compat.confluent_kafka.settings import translated
 from kproducer.compat.confluent_kafka.unknown_topics import UnknownTopics, WaitingMessage
 from kproducer.errors.hidden_variables import hides_arguments_in
-from kproducer.kafka_producer import KafkaProducer
+from kproducer.kafka_producer import KafkaProducer, lifecycle_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
     from kproducer._core.engine.producer_engine import ProducerEngine
-    from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
-    from kproducer._core.transactions.transaction_state import OpenTransaction
 
 _log = GuardedLogger(__name__)
 
@@ -82,13 +79,12 @@ class Producer:
         except own.KafkaError as error:
             raise raised(error) from error
         chosen = self._settings
-        self._lifecycle = self._producer._lifecycle
-        is_transactional = bool(chosen.own.get("transactional_id"))
-        self._send = self._send_in_transaction if is_transactional else self._producer.send
+        self._lifecycle = lifecycle_of(self._producer)
+        self._try_send = self._lifecycle.fast_send.try_send
         self._most_messages = chosen.most_messages or float("inf")
         self._reports = DeliveryReports(chosen.only_errors)
         self._unknown_topics = UnknownTopics(
-            self._producer, self._reports, self._send_waiting, chosen.message_timeout_s, chosen.propagation_s
+            self._reports, self._partition_of, chosen.message_timeout_s, chosen.propagation_s
         )
         self._errors = None if chosen.error_cb is None else ErrorEvents(chosen.error_cb, self._lifecycle)
         self._statistics = None
@@ -133,7 +129,7 @@ class Producer:
         if self._is_closed:
             raise RuntimeError(_CLOSED)
         reports = self._reports
-        if reports._lock._is_owned():  # type: ignore[attr-defined]
+        if reports.lock.is_mine:
             reports.check_not_interrupted("produce")
         if reports.count >= self._most_messages:
             raise BufferError("Local: Queue full")
@@ -145,8 +141,7 @@ class Producer:
         engine = self._lifecycle.engine
         if engine is None:
             engine = self._running_engine()
-        metadata = engine.metadata.snapshot.topics.get(topic) if topic.__class__ is str else None
-        count = 0 if metadata is None else len(metadata.partitions)
+        count = engine.topics.snapshot.partition_count(topic) if topic.__class__ is str else None
         if not count or (self._unknown_topics.topics and topic in self._unknown_topics.topics):
             self._produce_later(topic, value, key, headers, partition, timestamp, on_delivery, started_s)
             return
@@ -155,13 +150,12 @@ class Producer:
                 partition, timestamp = _integers(partition, timestamp)
             chosen: int | None = partition
             if partition < 0 or partition >= count:
-                if partition != -1:
-                    text = f"{_CANNOT_PRODUCE}{topic} has partitions 0 to {count - 1}, not {partition}"
-                    raise KafkaException(new_error("_UNKNOWN_PARTITION", text))
-                chosen = None
-                if self._settings.hash_of_key is not None:
-                    chosen = self._partition_of(key, count)
-            future = self._send(topic, value, key, headers, chosen, timestamp or None)
+                chosen = self._partition_of(topic, partition, key)
+            record = (topic, value, key, headers, chosen, timestamp or None, None)
+            future = self._try_send(*record)
+            if future is None:
+                # After an error the transaction goes on, unlike after one of KafkaProducer.send.
+                future = blocking.send(engine.admission, *record, is_told=False)
         except own.KafkaError as error:
             self._refuse(error, topic, value, key, headers, partition, timestamp, on_delivery, started_s)
             return
@@ -256,75 +250,34 @@ class Producer:
             error = own.RecordTooLargeError(f"the message is larger than message.max.bytes={limit}")
             raise raised(error, _CANNOT_PRODUCE) from error
         engine = self._running_engine()
-        transaction = None
-        if engine.transaction_lifecycle is not None:
-            try:
-                transaction = engine.transaction_lifecycle.check_send()
-            except own.KafkaError as error:
-                raise raised(error, _CANNOT_PRODUCE) from error
         timestamp_ms = timestamp or int(time.time() * 1000)
-        message = WaitingMessage(
-            topic, value, key, headers, partition, timestamp_ms, callback, started_s, transaction
-        )
-        if self._unknown_topics.size_bytes + message.size_bytes > engine.pool.available_bytes:
+        record = PendingSend(engine.admission, (topic, value, key, headers, partition, timestamp_ms, None))
+        try:
+            record.check_transaction()
+        except own.KafkaError as error:
+            raise raised(error, _CANNOT_PRODUCE) from error
+        message = WaitingMessage(record, callback, started_s)
+        if self._unknown_topics.size_bytes + message.size_bytes > engine.available_bytes:
             raise BufferError("Local: Queue full")
-        self._unknown_topics.add(message)
+        self._unknown_topics.add(topic, message)
 
-    def _send_waiting(self, message: WaitingMessage) -> None:
-        """The topic of a message that was kept aside is known.
+    def _partition_of(self, topic: str, partition: int, key: Any) -> int | None:
+        """The partition of a message whose topic is known; ``None``: the engine chooses it.
+
+        With a key: librdkafka's ``consistent`` and ``consistent_random``.
 
         Raises:
-            BufferExhaustedError: there is no memory yet.
-            KafkaError: the engine refuses the message.
+            UnknownPartitionError: the topic does not have the partition.
         """
-        partition: int | None = message.partition
-        count = len(self._producer.partitions_for(message.topic))
-        if partition == -1:
-            partition = None
-            if self._settings.hash_of_key is not None:
-                partition = self._partition_of(message.key, count)
-        elif not 0 <= message.partition < count:
-            text = f"{message.topic} has partitions 0 to {count - 1}, not {message.partition}"
-            raise UnknownPartitionError(text)
-        send: Any = self._send
-        if message.transaction is not None:
-            send = functools.partial(self._send_in_transaction, expected=message.transaction)
-        future = send(
-            message.topic, message.value, message.key, message.headers, partition, message.timestamp_ms
-        )
-        self._reports.add(
-            future, message.callback, message.value, message.key, message.started_s, is_counted=True
-        )
-
-    def _partition_of(self, key: Any, count: int) -> int | None:
-        """librdkafka's ``consistent`` and ``consistent_random``."""
-        if not key:
-            return None if self._settings.hash_of_key == "crc32" else zlib.crc32(b"") % count
-        return zlib.crc32(key.encode() if key.__class__ is str else key) % count
-
-    def _send_in_transaction(
-        self,
-        topic: Any,
-        value: Any,
-        key: Any,
-        headers: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        expected: OpenTransaction | None = None,
-    ) -> FutureRecordMetadata:
-        """As ``KafkaProducer.send``, after whose errors, however, the transaction could only be aborted.
-
-        Args:
-            expected: the transaction to which the message belongs; ``None``: the present one.
-        """
-        if expected is None:
-            future: FutureRecordMetadata | None = self._producer._fast_send.try_send(
-                topic, value, key, headers, partition, timestamp_ms, None
-            )
-            if future is not None:
-                return future
-        arguments = (topic, value, key, headers, partition, timestamp_ms, None)
-        return finish(PendingSend(self._running_engine().admission, arguments, expected), is_told=False)
+        count = self._running_engine().topics.snapshot.partition_count(topic) or 0
+        if partition != -1:
+            if not 0 <= partition < count:
+                raise UnknownPartitionError(f"{topic} has partitions 0 to {count - 1}, not {partition}")
+            return partition
+        hash_of_key = self._settings.hash_of_key
+        if hash_of_key is None or (not key and hash_of_key == "crc32"):
+            return None
+        return zlib.crc32(key.encode() if key.__class__ is str else key or b"") % count
 
     def _refuse(self, error: own.KafkaError, *message: Any) -> None:
         """The engine has refused a message: the arguments of ``_produce_later``.
@@ -470,13 +423,13 @@ class Producer:
 
     def init_transactions(self, timeout: float = -1) -> None:
         """Register the transactional id, and fence earlier producers that have it. Raises KafkaException."""
-        self._transaction_lifecycle()
+        self._check_transactional()
         with _raising():
             self._producer.init_transactions(self._transaction_timeout(timeout))
 
     def begin_transaction(self) -> None:
         """Begin a transaction. Raises KafkaException."""
-        self._transaction_lifecycle()
+        self._check_transactional()
         with _raising():
             self._producer.begin_transaction()
 
@@ -493,7 +446,7 @@ class Producer:
         Raises:
             KafkaException: see ``txn_requires_abort``, ``retriable`` and ``fatal`` of its error.
         """
-        self._transaction_lifecycle()
+        self._check_transactional()
         with _raising():
             self._producer.send_offsets_to_transaction(
                 own_offsets(positions), own_group_metadata(group_metadata), self._transaction_timeout(timeout)
@@ -501,29 +454,28 @@ class Producer:
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """Flush, running callbacks, then commit. Raises KafkaException, and what callbacks raise."""
-        lifecycle = self._transaction_lifecycle()
+        self._check_transactional()
         timeout_s = self._transaction_timeout(timeout)
         deadline_s = time.monotonic() + timeout_s
         with _raising():
-            if not lifecycle.is_ending and lifecycle.transaction is not None and self.flush(timeout_s):
+            if self._running_engine().has_open_transaction and self.flush(timeout_s):
                 text = f"commit_transaction: {len(self)} messages are not delivered after {timeout_s:g} s"
                 raise own.KafkaTimeoutError(text)
             self._producer.commit_transaction(max(deadline_s - time.monotonic(), 0))
 
     def abort_transaction(self, timeout: float = -1) -> None:
         """Give up the queue, abort, and run callbacks. Raises KafkaException, and what callbacks raise."""
-        self._transaction_lifecycle()
+        self._check_transactional()
         with _raising():
             self._unknown_topics.purge()
             self._producer.abort_transaction(self._transaction_timeout(timeout))
         self._serve()
 
-    def _transaction_lifecycle(self) -> TransactionLifecycle:
-        lifecycle: TransactionLifecycle | None = self._running_engine().transaction_lifecycle
-        if lifecycle is None:
+    def _check_transactional(self) -> None:
+        self._running_engine()
+        if not self._producer.config.transactional_id:
             text = "The Transactional API requires transactional.id to be configured"
             raise KafkaException(new_error("_NOT_CONFIGURED", text))
-        return lifecycle
 
     def _transaction_timeout(self, timeout: float) -> float:
         return self._producer.config.transaction_timeout_ms / 1000 if timeout < 0 else timeout
@@ -542,8 +494,7 @@ class Producer:
             self._reports.check_not_interrupted("close")
             with _raising():
                 engine.check_may_wait("close")
-            lifecycle = engine.transaction_lifecycle
-            if lifecycle is not None and lifecycle.transaction is not None and not lifecycle.is_ending:
+            if engine.has_open_transaction:
                 # A producer that cannot abort, for example because it is fenced, can still be closed.
                 with suppress(KafkaException):
                     self.abort_transaction()

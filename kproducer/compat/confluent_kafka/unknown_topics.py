@@ -7,100 +7,101 @@ Source: librdkafka, whose ``produce`` queues messages of unknown topics.
 
 from __future__ import annotations
 
-import atexit
-import os
-import sys
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kproducer._core.client.snapshot_merger import UNKNOWN_TOPIC_OR_PARTITION_CODE
+from kproducer._core.runtime import process_lifecycle
 from kproducer._core.runtime.arguments import LONGEST_WAIT_S
 from kproducer._core.runtime.guarded_logger import GuardedLogger
-from kproducer._core.transactions.transaction_state import OpenTransaction
-from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports, Undelivered
-from kproducer.errors import (
-    BufferExhaustedError,
-    DeliveryTimeoutError,
-    KafkaError,
-    MetadataTimeoutError,
-    Outcome,
-    PurgedError,
-)
+from kproducer._core.sending.admission import NEW, PendingSend
+from kproducer._core.sending.needs import MemoryNeed, Need, TopicNeed
+from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports, Report
+from kproducer.compat.confluent_kafka.message import Undelivered
+from kproducer.errors import DeliveryTimeoutError, KafkaError, Outcome, PurgedError
 from kproducer.errors.broker_errors import error_for_code
-from kproducer.kafka_producer import KafkaProducer
 
-#: How often the thread looks whether a topic is known.
-_PAUSE_S = 0.02
 #: How long the end of the process may wait without a line in the log.
 _SILENT_S = 1.0
-#: This runs before process_lifecycle, which closes the engines.
-_EXIT_PRIORITY = 120
 _log = GuardedLogger(__name__)
 
 
 class WaitingMessage(NamedTuple):
-    """The arguments of one ``produce``, when it was called (monotonic seconds), and in which transaction."""
+    """The record of one ``produce``, its callback, and when it was called (monotonic seconds)."""
 
-    topic: str
-    value: Any
-    key: Any
-    headers: Any
-    partition: int
-    timestamp_ms: int
+    record: PendingSend
     callback: Callable[[Any, Any], object] | None
     started_s: float
-    transaction: OpenTransaction | None
 
     @property
     def size_bytes(self) -> int:
         """About how much memory it will need in the engine."""
-        headers = sum(len(name) + len(value or b"") for name, value in self.headers or ())
-        return len(self.value or b"") + len(self.key or b"") + headers
+        _, value, key, headers, *_ = self.record.arguments
+        return (
+            len(value or b"")
+            + len(key or b"")
+            + sum(len(name) + len(it or b"") for name, it in headers or ())
+        )
+
+
+class _WaitingTopic:
+    """The messages of a topic, oldest first, and what they wait for; ``None``: the thread has not asked."""
+
+    def __init__(self) -> None:
+        self.messages: deque[WaitingMessage] = deque()
+        self.need: TopicNeed | None = None
 
 
 class UnknownTopics:
     """Messages of topics that are not known yet. Thread-safe.
 
     Args:
-        producer: with ``max_block_ms=0``.
-        reports: gets the messages that fail here.
-        send: gives a message to the engine and adds it to the reports.
+        reports: gets the messages, those that fail here too.
+        partition_of: from (topic, partition of ``produce``, key) to the partition for the engine. The topic
+            is known.
         timeout_s: a message that has waited for so long fails.
         propagation_s: a topic that does not exist is waited for so long.
 
     Attributes:
-        topics: by name, oldest message first. Lock-free reads: whether a topic has messages here.
+        topics: by name. Lock-free reads: whether a topic has messages here.
         size_bytes: of all messages here.
     """
 
     def __init__(
         self,
-        producer: KafkaProducer,
         reports: DeliveryReports,
-        send: Callable[[WaitingMessage], None],
+        partition_of: Callable[[str, int, Any], int | None],
         timeout_s: float,
         propagation_s: float,
     ) -> None:
-        self._producer = producer
         self._reports = reports
-        self._send = send
+        self._partition_of = partition_of
         self._timeout_s = timeout_s
         self._propagation_s = propagation_s
+        self.forget_after_fork()
+        _used.add(self)
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: the messages belong to its parent."""
         self._lock = threading.RLock()
         # Guarded by _lock.
-        self.topics: dict[str, deque[WaitingMessage]] = {}
-        self._first_asked_s: dict[str, float] = {}
-        self._thread: threading.Thread | None = None
+        self.topics: dict[str, _WaitingTopic] = {}
         self.size_bytes = 0
+        self._thread: threading.Thread | None = None
         self._is_at_exit = False
         self._lost = 0
         self._last_error: KafkaError | None = None
+        #: Released by any thread when there is something to look at. A lock, because a signal handler may
+        #: wake the thread in the middle of another wake-up.
+        self._woken = threading.Lock()
+        self._woken.acquire()
 
-    def add(self, message: WaitingMessage) -> None:
+    def add(self, topic: str, message: WaitingMessage) -> None:
         """Keep a message until its topic is known. The reports count it."""
         with self._lock:
             if self._thread is None:
@@ -109,27 +110,19 @@ class UnknownTopics:
                 thread = threading.Thread(target=self._run, name="kproducer-unknown-topics", daemon=True)
                 thread.start()
                 self._thread = thread
-                _call_at_exit(self)
             self._reports.count_waiting(1)
-            self.topics.setdefault(message.topic, deque()).append(message)
-            self._first_asked_s.setdefault(message.topic, message.started_s)
+            if topic not in self.topics:
+                self.topics[topic] = _WaitingTopic()
+                self._wake()
+            self.topics[topic].messages.append(message)
             self.size_bytes += message.size_bytes
 
     def purge(self) -> None:
         """Fail all messages that are here."""
         with self._lock:
             for topic in list(self.topics):
-                self._fail(topic, PurgedError("purge() has given up this message"), len(self.topics[topic]))
-
-    def forget_after_fork(self) -> None:
-        """In a forked child: the messages belong to its parent."""
-        self._lock = threading.RLock()
-        self.topics = {}
-        self._first_asked_s = {}
-        self._thread = None
-        self.size_bytes = 0
-        self._is_at_exit = False
-        self._lost = 0
+                self._fail(topic, PurgedError("purge() has given up this message"))
+            self._wake()
 
     def begin_at_exit(self) -> None:
         """The process ends: from now on, messages that fail are counted."""
@@ -158,110 +151,118 @@ class UnknownTopics:
                 self._last_error,
             )
 
+    def _wake(self) -> bool:
+        """On any thread. See ``Need.subscribe``."""
+        with suppress(RuntimeError):  # it was released before
+            self._woken.release()
+        return True
+
     def _run(self) -> None:
         while True:
             with self._lock:
                 for topic in list(self.topics):
                     try:
-                        self._advance(topic)
+                        self._advance(topic, time.monotonic())
                     except Exception as bug:  # no message may wait for ever
-                        error = KafkaError(f"internal error while waiting for topic {topic!r}: {bug!r}")
-                        self._fail(topic, error, len(self.topics[topic]))
+                        self._fail(
+                            topic, KafkaError(f"internal error while waiting for topic {topic!r}: {bug!r}")
+                        )
                 if not self.topics:
                     self._thread = None
                     return
-            time.sleep(_PAUSE_S)
+                left_s = self._left_s(time.monotonic())
+            self._woken.acquire(timeout=left_s)
 
-    def _advance(self, topic: str) -> None:
+    def _left_s(self, now_s: float) -> float:
+        """When the time of a message, or that of a missing topic, is over."""
+        starts = [waiting.messages[0].started_s for waiting in self.topics.values()]
+        ends = [start + limit for start in starts for limit in (self._timeout_s, self._propagation_s)]
+        return min((end - now_s for end in ends if end > now_s), default=0.0)
+
+    def _advance(self, topic: str, now_s: float) -> None:
         waiting = self.topics[topic]
-        now_s = time.monotonic()
+        messages = waiting.messages
         try:
-            self._producer.partitions_for(topic)
-        except MetadataTimeoutError:
-            self._fail_late(topic, now_s)
-            return
-        except KafkaError as error:
-            self._fail(topic, error, len(waiting))
-            return
-        while waiting:
-            try:
-                self._send(waiting[0])
-            except BufferExhaustedError:
-                text = "message.timeout.ms has passed, and there was no memory for the message"
-                self._fail_expired(topic, text, now_s)
+            if waiting.need is None:
+                waiting.need = TopicNeed(messages[0].record.admission.topics, topic, None)
+                waiting.need.subscribe(self._wake)
+            if not waiting.need.is_met():
+                self._fail_late(topic, waiting.need, now_s)
                 return
+        except KafkaError as error:
+            self._fail(topic, error)
+            return
+        while messages:
+            try:
+                if not self._is_accepted(messages[0]):
+                    text = "message.timeout.ms has passed, and there was no memory for the message"
+                    self._fail_expired(topic, text, now_s)
+                    return
             except KafkaError as error:
                 self._fail(topic, error, 1)
             else:
-                self.size_bytes -= waiting.popleft().size_bytes
+                self.size_bytes -= messages.popleft().size_bytes
         self._forget_if_empty(topic)
 
-    def _fail_late(self, topic: str, now_s: float) -> None:
-        engine = self._producer._lifecycle.running_engine()
-        missing = engine.metadata.topic_error(topic)
+    def _is_accepted(self, message: WaitingMessage) -> bool:
+        """Give a message to the engine. ``False``: there is no memory yet. Raises why it is refused."""
+        record = message.record
+        topic, value, key, headers, partition, *rest = record.arguments
+        if record.stage == NEW:
+            partition = self._partition_of(topic, partition, key)
+            record.arguments = (topic, value, key, headers, partition, *rest)
+        advanced = record.advance()
+        if isinstance(advanced, Need):
+            if isinstance(advanced, MemoryNeed) and not advanced.is_subscribed:
+                advanced.subscribe(self._wake)
+            return False
+        self._reports.add(advanced, message.callback, value, key, message.started_s, is_counted=True)
+        return True
+
+    def _fail_late(self, topic: str, need: TopicNeed, now_s: float) -> None:
+        missing = need.refusal
         is_missing = missing is not None and missing.code == UNKNOWN_TOPIC_OR_PARTITION_CODE
-        if is_missing and now_s - self._first_asked_s[topic] >= self._propagation_s:
+        if is_missing and now_s - self.topics[topic].messages[0].started_s >= self._propagation_s:
             text = f"topic {topic!r} does not exist"
-            self._fail(topic, error_for_code(UNKNOWN_TOPIC_OR_PARTITION_CODE, text), len(self.topics[topic]))
+            self._fail(topic, error_for_code(UNKNOWN_TOPIC_OR_PARTITION_CODE, text))
             return
-        causes = "; ".join(filter(None, (str(missing or ""), engine.last_errors())))
+        causes = "; ".join(filter(None, (str(missing or ""), need.last_errors())))
         text = f"message.timeout.ms has passed, and topic {topic!r} is not known"
         self._fail_expired(topic, f"{text}: {causes}" if causes else text, now_s)
 
     def _fail_expired(self, topic: str, text: str, now_s: float) -> None:
-        expired = sum(now_s - each.started_s >= self._timeout_s for each in self.topics[topic])
+        messages = self.topics[topic].messages
+        expired = sum(now_s - each.started_s >= self._timeout_s for each in messages)
         if expired:
             self._fail(topic, DeliveryTimeoutError(text), expired)
 
-    def _fail(self, topic: str, error: KafkaError, count: int) -> None:
-        """Fail the oldest messages of a topic."""
-        waiting = self.topics[topic]
+    def _fail(self, topic: str, error: KafkaError, count: int | None = None) -> None:
+        """Fail the oldest messages of a topic, or all."""
+        messages = self.topics[topic].messages
         error = error.with_outcome(Outcome.NOT_SENT)
-        failed = [waiting.popleft() for _ in range(count)]
+        failed = [messages.popleft() for _ in range(len(messages) if count is None else count)]
         self.size_bytes -= sum(each.size_bytes for each in failed)
         if self._is_at_exit:
-            self._lost += count
+            self._lost += len(failed)
             self._last_error = error
-        self._reports.add_undelivered(
-            [
-                (
-                    Undelivered(topic, each.partition, error.copy()),
-                    each.callback,
-                    each.value,
-                    each.key,
-                    each.started_s,
-                )
-                for each in failed
-            ]
-        )
-        engine = self._producer._lifecycle.last_engine
-        if engine is not None and engine.transaction_lifecycle is not None:
-            # The transaction must not be committed without these messages.
-            for each in failed:
-                engine.transaction_lifecycle.send_failed(error, each.transaction)
+        reports: list[Report] = []
+        for record, callback, started_s in failed:
+            record.refuse(error)  # its transaction must not be committed without it
+            _, value, key, _, partition, *_ = record.arguments
+            undelivered = Undelivered(topic, -1 if partition is None else partition, error.copy())
+            reports.append((undelivered, callback, value, key, started_s))
+        self._reports.add_undelivered(reports)
         self._forget_if_empty(topic)
 
     def _forget_if_empty(self, topic: str) -> None:
-        if not self.topics.get(topic, True):
+        waiting = self.topics.get(topic)
+        if waiting is not None and not waiting.messages:
             del self.topics[topic]
-            self._first_asked_s.pop(topic, None)
+            if waiting.need is not None:
+                waiting.need.cancel()
 
 
 _used: weakref.WeakSet[UnknownTopics] = weakref.WeakSet()
-_multiprocessing_exit_pid = -1
-
-
-def _call_at_exit(topics: UnknownTopics) -> None:
-    """Hand its messages over when the process ends. ``multiprocessing``'s children skip ``atexit``."""
-    global _multiprocessing_exit_pid
-    _used.add(topics)
-    process = sys.modules.get("multiprocessing.process")
-    if process is None or process.parent_process() is None or _multiprocessing_exit_pid == os.getpid():
-        return
-    from multiprocessing import util
-
-    _multiprocessing_exit_pid = os.getpid()
-    util.Finalize(None, _hand_over_at_exit, exitpriority=_EXIT_PRIORITY)
 
 
 def _hand_over_at_exit() -> None:
@@ -272,6 +273,4 @@ def _hand_over_at_exit() -> None:
         topics.finish_at_exit()
 
 
-# atexit runs the functions in reverse order. process_lifecycle, which closes the engines, was imported
-# before, so this one runs first.
-atexit.register(_hand_over_at_exit)
+process_lifecycle.before_close.append(_hand_over_at_exit)

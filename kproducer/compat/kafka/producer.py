@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kproducer import errors as own
 from kproducer._core.client.metadata_snapshot import MetadataSnapshot
 from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.sending.needs import Topics
 from kproducer._core.transactions.transaction_arguments import ConsumerGroupMetadata, OffsetAndMetadata
 from kproducer.compat.kafka import settings
 from kproducer.compat.kafka.errors import KafkaError, converted
@@ -20,6 +21,7 @@ from kproducer.compat.kafka.partitioners import ClusterView, partition_method
 from kproducer.compat.kafka.record_future import FutureRecordMetadata
 from kproducer.errors.hidden_variables import hides_arguments_in
 from kproducer.kafka_producer import KafkaProducer as OwnProducer
+from kproducer.kafka_producer import lifecycle_of
 from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -72,15 +74,11 @@ class KafkaProducer:
 
     def _bootstrap(self, timeout_ms: float) -> None:
         """Wait for the first metadata, as kafka-python does to find out the version of the brokers."""
-        engine = self._producer._lifecycle.running_engine()
-        deadline_ms = engine.clock.monotonic_ms() + timeout_ms
+        topics = self._topics
         try:
-            while engine.metadata.snapshot.is_bootstrap:
-                version = engine.metadata.request_update("the constructor waits for the cluster")
-                engine.sender.wakeup()
-                engine.metadata.await_update(version, deadline_ms - engine.clock.monotonic_ms())
+            topics.await_brokers(timeout_ms)
         except own.KafkaError as error:
-            causes = engine.last_errors()
+            causes = topics.last_errors()
             self._closed = True
             self._producer.close(0)
             if isinstance(error, own.MetadataTimeoutError):
@@ -94,8 +92,8 @@ class KafkaProducer:
 
     def bootstrap_connected(self) -> bool:
         """Whether the producer has metadata of the cluster."""
-        engine = self._producer._lifecycle.last_engine
-        return engine is not None and not self._closed and not engine.metadata.snapshot.is_bootstrap
+        engine = lifecycle_of(self._producer).last_engine
+        return engine is not None and not self._closed and not engine.topics.snapshot.is_bootstrap
 
     # -- records ---------------------------------------------------------------------------------------
 
@@ -168,10 +166,14 @@ class KafkaProducer:
 
     def _snapshot_with(self, topic: str) -> MetadataSnapshot:
         """The metadata, after a wait for the topic if it is not known yet."""
-        metadata = self._producer._lifecycle.running_engine().metadata
-        if not metadata.snapshot.partition_count(topic):
-            self._producer.partitions_for(topic)
-        return metadata.snapshot
+        topics = self._topics
+        if not topics.snapshot.partition_count(topic):
+            topics.await_topic(topic, None)
+        return topics.snapshot
+
+    @property
+    def _topics(self) -> Topics:
+        return lifecycle_of(self._producer).running_engine().topics
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent is delivered or has failed. Raises KafkaTimeoutError."""

@@ -80,6 +80,9 @@ class Cluster:
 
     def wakeup(self) -> None: ...
 
+    def exhausted_error(self, waited_ms: int, others: int) -> KafkaError:
+        return self.pool.exhausted_error(0, waited_ms, others)
+
     # the fast path
 
     def configure(self, **_: object) -> None: ...
@@ -160,9 +163,7 @@ class Sends:
         loop = asyncio.get_running_loop()
         self.cluster = cluster
         lifecycle: Any = cluster
-        self.waiting = WaitingRecords(
-            lifecycle, cluster.rules, LoopWaiters(loop), BackgroundCalls("call"), set()
-        )
+        self.waiting = WaitingRecords(lifecycle, LoopWaiters(loop), BackgroundCalls("call"), set())
         self.futures: list[SendFuture] = []
         self.topics: list[str] = []
 
