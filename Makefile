@@ -32,8 +32,8 @@ generate-check: $(call needs,codegen) ## fail if a generated file is out of date
 	$(PY) -m codegen --check specs generated/kproducer_messages && KPRODUCER_KERNEL=pure $(PY) -m codegen.from_tables --check
 docs: $(call needs,docs) ## build the documentation site into docs/_build/html; warnings are errors
 	$(PY) -m sphinx -b html -W --keep-going --quiet docs docs/_build/html
-lint: $(call needs,lint) ## style and import rules
-	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/lint-imports
+lint: $(call needs,lint) ## style, and who may import and use what
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/lint-imports && $(PY) -m build_tools.check_access
 types: $(call needs,types) ## mypy, strict
 	$(VENV)/bin/mypy
 

@@ -498,6 +498,21 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
 #: The result of the batch to which the record was added.
 batch_result_of: Callable[[FutureRecordMetadata], ProduceRequestResult] = attrgetter("_batch_result")
 
+#: The same, the record's index in it, its timestamp in ms, and the sizes of key and value in bytes.
+kept_of: Callable[[FutureRecordMetadata], tuple[ProduceRequestResult, int, int, int, int]] = attrgetter(
+    "_batch_result", "_index", "_timestamp_ms", "_key_size", "_value_size"
+)
+
+
+def place_of(future: FutureRecordMetadata) -> tuple[ProduceRequestResult, int]:
+    """The result that decides the record now, a part's if the batch was split, and the index in it."""
+    return future._locate()
+
+
+def lock_of_futures() -> threading.Condition:
+    """The lock that is held while a result changes. A forked child has another one."""
+    return FutureRecordMetadata._condition
+
 
 def metadata_of(future: FutureRecordMetadata) -> RecordMetadata:
     """What is known of the record, also if it has failed: then the offset is -1."""

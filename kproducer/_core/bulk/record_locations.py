@@ -12,7 +12,11 @@ from array import array
 from bisect import bisect_right
 from typing import Any, Final
 
-from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.accumulator.future_record_metadata import (
+    FutureRecordMetadata,
+    ProduceRequestResult,
+    kept_of,
+)
 from kproducer.errors import KafkaError
 from kproducer.types import NO_OFFSET, NO_TIMESTAMP, UNKNOWN_PARTITION, TopicPartition
 
@@ -170,12 +174,13 @@ class RecordLocations:
 
     def put(self, row: int, future: FutureRecordMetadata) -> None:
         """Note where ``send`` has put the record of a row."""
+        batch_result, index, timestamp_ms, key_size, value_size = kept_of(future)
         if self.timestamps_ms is not None:
-            self.timestamps_ms[row] = future._timestamp_ms
+            self.timestamps_ms[row] = timestamp_ms
         if self.key_sizes is not None:
-            self.key_sizes[row] = future._key_size
-        self.value_sizes[row] = future._value_size
-        self._set_result(row, future._batch_result, future._index)
+            self.key_sizes[row] = key_size
+        self.value_sizes[row] = value_size
+        self._set_result(row, batch_result, index)
 
     def refuse(
         self, row: int, error: KafkaError, partition: int = UNKNOWN_PARTITION, topic: str = ""

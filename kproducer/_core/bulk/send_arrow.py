@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
+from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult, batch_result_of
 from kproducer._core.bulk.arrow_columns import ArrowColumns
 from kproducer._core.bulk.column_format import CompiledColumns
 from kproducer._core.bulk.general_path import GeneralPath
@@ -212,7 +212,8 @@ class _ArrowCall:
             if self.general_path.ending is None:
                 self._refuse(row, topic, UNKNOWN_PARTITION if partition is None else partition, sent)
         elif self._locations is None:
-            self.rows_by_result[sent._batch_result] = self.rows_by_result.get(sent._batch_result, 0) + 1
+            batch_result = batch_result_of(sent)
+            self.rows_by_result[batch_result] = self.rows_by_result.get(batch_result, 0) + 1
         else:
             self._locations.put(self._first_location + row, sent)
 

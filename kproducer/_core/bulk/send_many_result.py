@@ -14,7 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.accumulator.future_record_metadata import (
+    FutureRecordMetadata,
+    ProduceRequestResult,
+    lock_of_futures,
+    metadata_of,
+    place_of,
+)
 from kproducer._core.bulk.record_locations import RecordLocations
 from kproducer._core.runtime.arguments import checked_timeout_s
 from kproducer._core.runtime.clock import Clock
@@ -60,7 +66,7 @@ class SendManyResult:
         self._batch_results = list(locations.batch_results)
         #: Results from this number on are done. Never grows; threads that race at worst look twice.
         self._open_end = len(self._batch_results)
-        # Guarded by FutureRecordMetadata._condition. If not empty, a listener is registered with one of the
+        # Guarded by lock_of_futures(). If not empty, a listener is registered with one of the
         # batches.
         self._callbacks: list[Callable[[SendManyResult], object]] = []
 
@@ -174,7 +180,8 @@ class SendManyResult:
         failures: list[tuple[int, KafkaError]] = []
         for row, number in enumerate(self._locations.result_numbers):
             if number in failed:
-                error = self._future(row)._error()
+                batch_result, index = place_of(self._future(row))
+                error = batch_result.error_for(index)
                 if error is not None:
                     failures.append((row, error))
         return failures
@@ -195,7 +202,7 @@ class SendManyResult:
         for row, (number, index) in enumerate(rows):
             base = bases[number]
             if base is None:
-                offsets[row] = self._future(row)._metadata().offset
+                offsets[row] = metadata_of(self._future(row)).offset
             else:
                 offsets[row] = base + index if base >= 0 else NO_OFFSET
         return offsets
@@ -237,7 +244,7 @@ class SendManyResult:
         if _SPLIT in kinds:
             for row, number in enumerate(locations.result_numbers):
                 if states[number] == _SPLIT:
-                    batch_result, index = self._future(row)._locate()
+                    batch_result, index = place_of(self._future(row))
                     if batch_result.done:
                         has_failed = batch_result.error_for(index) is not None
                         failed += has_failed
@@ -252,7 +259,7 @@ class SendManyResult:
 
         ``fn`` must not block. What it raises is logged.
         """
-        with FutureRecordMetadata._condition:
+        with lock_of_futures():
             batch = self._next_open()
             if batch is not None:
                 self._callbacks.append(fn)
@@ -264,7 +271,7 @@ class SendManyResult:
 
     def _look_again(self) -> None:
         """A batch was completed or split: wait for the next one, or run the callbacks."""
-        with FutureRecordMetadata._condition:
+        with lock_of_futures():
             batch = self._next_open()
             if batch is not None:
                 batch.add_listener(self._look_again)
