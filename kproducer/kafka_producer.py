@@ -33,7 +33,7 @@ from kproducer._core.engine.engine_lifecycle import EngineLifecycle
 from kproducer._core.engine.transaction_calls import TransactionCalls
 from kproducer._core.kernel import IMPLEMENTATION, FastSend, fast_send
 from kproducer._core.runtime.arguments import HeadersInput, checked_timeout_s
-from kproducer._core.runtime.clock import WALL_MS, Clock, SystemClock
+from kproducer._core.runtime.clock import WALL_MS, SystemClock
 from kproducer._core.runtime.fork_safe_import import import_module
 from kproducer._core.runtime.source_finder import IS_INTERPRETED
 from kproducer._core.sending.admission import Admission, PendingSend
@@ -93,7 +93,7 @@ class KafkaProducer:
         self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerSettings]
     ) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
-        self._start(ProducerConfig.from_keywords({**servers, **settings}), SystemClock())
+        self._start(ProducerConfig.from_keywords({**servers, **settings}))
 
     @classmethod
     @hides_arguments
@@ -113,10 +113,10 @@ class KafkaProducer:
             settings = read_properties(settings)
         config = settings if isinstance(settings, ProducerConfig) else ProducerConfig.from_dotted(settings)
         producer = cls.__new__(cls)
-        producer._start(config, SystemClock())
+        producer._start(config)
         return producer
 
-    def _start(self, config: ProducerConfig, clock: Clock) -> None:
+    def _start(self, config: ProducerConfig) -> None:
         if not config.client_id:
             config = config.evolve(client_id=f"kproducer-{next(_client_numbers)}")
         interceptors = ProducerInterceptors(config.interceptors)
@@ -124,6 +124,7 @@ class KafkaProducer:
         for serializer in (config.key_serializer, config.value_serializer):
             if hasattr(serializer, "close"):
                 user_objects.append(serializer.close)
+        clock = SystemClock()
         wall_ms = WALL_MS if type(clock) is SystemClock and WALL_MS is not None else clock.wall_ms
         self._fast_send = FastSend(FutureRecordMetadata, wall_ms)
         rules = RecordRules(config, interceptors, self._fast_send)

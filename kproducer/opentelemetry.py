@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 try:
     from opentelemetry import context as otel_context
     from opentelemetry import metrics, propagate, trace
-    from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
+    from opentelemetry.propagators.textmap import TextMapPropagator
     from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 except ImportError as error:
     raise ImportError(
@@ -30,7 +30,6 @@ from kproducer.kafka_producer import KafkaProducer
 from kproducer.types import VERSION
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
     from typing_extensions import Self
@@ -45,24 +44,6 @@ _DURATION_BOUNDARIES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1
 
 #: Headers as (name, value) pairs.
 _Pairs = list[tuple[str, Any]]
-
-
-class _HeaderSetter(Setter[_Pairs]):
-    """Appends a field to headers."""
-
-    def set(self, carrier: _Pairs, key: str, value: str) -> None:
-        carrier.append((key, value.encode()))
-
-
-class _HeaderGetter(Getter[_Pairs]):
-    """Reads fields from headers, whose values are bytes or str."""
-
-    def get(self, carrier: _Pairs, key: str) -> list[str] | None:
-        found = [value for name, value in carrier if name == key and isinstance(value, (str, bytes))]
-        return [each if isinstance(each, str) else each.decode("utf-8", "replace") for each in found]
-
-    def keys(self, carrier: _Pairs) -> list[str]:
-        return [name for name, _ in carrier]
 
 
 def instrument(
@@ -258,14 +239,17 @@ class _Injector:
     def __init__(self, propagator: TextMapPropagator) -> None:
         self._propagator = propagator
         self._fields = frozenset(propagator.fields)
-        self._setter, self._getter = _HeaderSetter(), _HeaderGetter()
 
     def links(self, pairs: _Pairs) -> list[Link]:
         """A link to the context that the headers have already."""
-        pairs = [pair for pair in pairs if _name(pair) in self._fields]
-        if not pairs:
+        texts: dict[str, list[str]] = {}
+        for pair in pairs:
+            if (name := _name(pair)) in self._fields and isinstance(value := pair[1], (str, bytes)):
+                text = value if isinstance(value, str) else value.decode("utf-8", "replace")
+                texts.setdefault(name, []).append(text)
+        if not texts:
             return []
-        extracted = self._propagator.extract(pairs, otel_context.Context(), self._getter)
+        extracted = self._propagator.extract(texts, otel_context.Context())
         found = trace.get_current_span(extracted).get_span_context()
         return [Link(found)] if found.is_valid else []
 
@@ -292,10 +276,9 @@ class _Injector:
         return row if pairs is None else self._merged(pairs, fields)
 
     def _fields_of(self, span: Span) -> _Pairs:
-        pairs: _Pairs = []
-        with_span: Context = trace.set_span_in_context(span)
-        self._propagator.inject(pairs, with_span, self._setter)
-        return pairs
+        texts: dict[str, str] = {}
+        self._propagator.inject(texts, trace.set_span_in_context(span))
+        return [(name, text.encode()) for name, text in texts.items()]
 
     def _merged(self, pairs: _Pairs, fields: _Pairs) -> _Pairs:
         if not fields:

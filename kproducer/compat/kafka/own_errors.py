@@ -74,78 +74,43 @@ class UnrecognizedBrokerError(BrokerResponseError):
     """A code that is not in the table."""
 
 
-#: Codes and kafka-python's names of their classes.
-_NAMES = """
-    -1 UnknownError, 1 OffsetOutOfRangeError, 2 CorruptRecordError, 3 UnknownTopicOrPartitionError, 4
-    InvalidFetchRequestError, 5 LeaderNotAvailableError, 6 NotLeaderForPartitionError, 7
-    RequestTimedOutError, 8 BrokerNotAvailableError, 9 ReplicaNotAvailableError, 10
-    MessageSizeTooLargeError, 11 StaleControllerEpochError, 12 OffsetMetadataTooLargeError, 13
-    NetworkExceptionError, 14 CoordinatorLoadInProgressError, 15 CoordinatorNotAvailableError, 16
-    NotCoordinatorError, 17 InvalidTopicError, 18 RecordListTooLargeError, 19 NotEnoughReplicasError, 20
-    NotEnoughReplicasAfterAppendError, 21 InvalidRequiredAcksError, 22 IllegalGenerationError, 23
-    InconsistentGroupProtocolError, 24 InvalidGroupIdError, 25 UnknownMemberIdError, 26
-    InvalidSessionTimeoutError, 27 RebalanceInProgressError, 28 InvalidCommitOffsetSizeError, 29
-    TopicAuthorizationFailedError, 30 GroupAuthorizationFailedError, 31 ClusterAuthorizationFailedError,
-    32 InvalidTimestampError, 33 UnsupportedSaslMechanismError, 34 IllegalSaslStateError, 35
-    UnsupportedVersionError, 36 TopicAlreadyExistsError, 37 InvalidPartitionsError, 38
-    InvalidReplicationFactorError, 39 InvalidReplicationAssignmentError, 40 InvalidConfigurationError,
-    41 NotControllerError, 42 InvalidRequestError, 43 UnsupportedForMessageFormatError, 44
-    PolicyViolationError, 45 OutOfOrderSequenceNumberError, 46 DuplicateSequenceNumberError, 47
-    InvalidProducerEpochError, 48 InvalidTxnStateError, 49 InvalidProducerIdMappingError, 50
-    InvalidTransactionTimeoutError, 51 ConcurrentTransactionsError, 52
-    TransactionCoordinatorFencedError, 53 TransactionalIdAuthorizationFailedError, 54
-    SecurityDisabledError, 55 OperationNotAttemptedError, 56 KafkaStorageError, 57 LogDirNotFoundError,
-    58 SaslAuthenticationFailedError, 59 UnknownProducerIdError, 60 ReassignmentInProgressError, 61
-    DelegationTokenAuthDisabledError, 62 DelegationTokenNotFoundError, 63
-    DelegationTokenOwnerMismatchError, 64 DelegationTokenRequestNotAllowedError, 65
-    DelegationTokenAuthorizationFailedError, 66 DelegationTokenExpiredError, 67
-    InvalidPrincipalTypeError, 68 NonEmptyGroupError, 69 GroupIdNotFoundError, 70
-    FetchSessionIdNotFoundError, 71 InvalidFetchSessionEpochError, 72 ListenerNotFoundError, 73
-    TopicDeletionDisabledError, 74 FencedLeaderEpochError, 75 UnknownLeaderEpochError, 76
-    UnsupportedCompressionTypeError, 77 StaleBrokerEpochError, 78 OffsetNotAvailableError, 79
-    MemberIdRequiredError, 80 PreferredLeaderNotAvailableError, 81 GroupMaxSizeReachedError, 82
-    FencedInstanceIdError, 83 EligibleLeadersNotAvailableError, 84 ElectionNotNeededError, 85
-    NoReassignmentInProgressError, 86 GroupSubscribedToTopicError, 87 InvalidRecordError, 88
-    UnstableOffsetCommitError, 89 ThrottlingQuotaExceededError, 90 ProducerFencedError, 91
-    ResourceNotFoundError, 92 DuplicateResourceError, 93 UnacceptableCredentialError, 94
-    InconsistentVoterSetError, 95 InvalidUpdateVersionError, 96 FeatureUpdateFailedError, 97
-    PrincipalDeserializationFailureError, 98 SnapshotNotFoundError, 99 PositionOutOfRangeError, 100
-    UnknownTopicIdError, 101 DuplicateBrokerRegistrationError, 102 BrokerIdNotRegisteredError, 103
-    InconsistentTopicIdError, 104 InconsistentClusterIdError, 105 TransactionalIdNotFoundError, 106
-    FetchSessionTopicIdError, 107 IneligibleReplicaError, 108 NewLeaderElectedError, 109
-    OffsetMovedToTieredStorageError, 110 FencedMemberEpochError, 111 UnreleasedInstanceIdError, 112
-    UnsupportedAssignorError, 113 StaleMemberEpochError, 114 MismatchedEndpointTypeError, 115
-    UnsupportedEndpointTypeError, 116 UnknownControllerIdError, 117 UnknownSubscriptionIdError, 118
-    TelemetryTooLargeError, 119 InvalidRegistrationError, 120 TransactionAbortableError, 121
-    InvalidRecordStateError, 122 ShareSessionNotFoundError, 123 InvalidShareSessionEpochError, 124
-    FencedStateEpochError, 125 InvalidVoterKeyError, 126 DuplicateVoterError, 127 VoterNotFoundError
-"""
+#: The last code that kafka-python knows.
+_LAST_CODE = 127
+#: kafka-python's names of codes that Kafka's ``Errors`` calls something else.
+_OTHER_NAMES = {
+    -1: "UnknownError",
+    2: "CorruptRecordError",
+    4: "InvalidFetchRequestError",
+    6: "NotLeaderForPartitionError",
+    10: "MessageSizeTooLargeError",
+    17: "InvalidTopicError",
+    39: "InvalidReplicationAssignmentError",
+    40: "InvalidConfigurationError",
+}
 #: Base classes of errors for which kafka-python's flags differ from Kafka's table, by code.
 _OTHER_BASES: dict[int, tuple[type[KafkaError], ...]] = {
     2: (BrokerResponseError,),
     75: (InvalidMetadataError, BrokerResponseError),
 }
 _by_code: dict[int, type[BrokerResponseError]] = {}
-for _row in _NAMES.split(","):
-    _code, _name = _row.split()
-    _found = next((row for row in ERROR_TABLE if row[0] == int(_code)), None)
-    if _found is None:
+for _code, _kafka_name, _own_class, _description in ERROR_TABLE:
+    if _code > _LAST_CODE:
         continue
+    _name = _OTHER_NAMES.get(_code, _kafka_name.title().replace("_", "").removesuffix("Error") + "Error")
     _bases: tuple[type[KafkaError], ...] = (BrokerResponseError,)
     if _name.endswith("AuthorizationFailedError"):
         _bases = (AuthorizationError,)
-    elif _found[2] is not None and issubclass(_found[2], _OwnInvalidMetadataError):
+    elif _own_class is not None and issubclass(_own_class, _OwnInvalidMetadataError):
         _bases = (InvalidMetadataError, BrokerResponseError)
-    elif _found[2] is not None and issubclass(_found[2], _OwnRetriableError):
+    elif _own_class is not None and issubclass(_own_class, _OwnRetriableError):
         _bases = (RetriableError, BrokerResponseError)
-    _bases = _OTHER_BASES.get(int(_code), _bases)
     _attributes = {
-        "errno": int(_code),
-        "message": _found[1],
-        "description": _found[3],
+        "errno": _code,
+        "message": _kafka_name,
+        "description": _description,
         "__module__": __name__,
     }
-    _by_code[int(_code)] = globals()[_name] = type(_name, _bases, _attributes)
+    _by_code[_code] = globals()[_name] = type(_name, _OTHER_BASES.get(_code, _bases), _attributes)
 
 
 def for_code(code: int) -> type[BrokerResponseError]:
