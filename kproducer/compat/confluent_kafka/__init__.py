@@ -11,34 +11,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kproducer.compat.confluent_kafka.cluster_metadata import (
-    BrokerMetadata as BrokerMetadata,
+    BrokerMetadata,
+    ClusterMetadata,
+    PartitionMetadata,
+    TopicMetadata,
 )
-from kproducer.compat.confluent_kafka.cluster_metadata import (
-    ClusterMetadata as ClusterMetadata,
-)
-from kproducer.compat.confluent_kafka.cluster_metadata import (
-    PartitionMetadata as PartitionMetadata,
-)
-from kproducer.compat.confluent_kafka.cluster_metadata import (
-    TopicMetadata as TopicMetadata,
-)
-from kproducer.compat.confluent_kafka.errors import KafkaError as KafkaError
-from kproducer.compat.confluent_kafka.errors import KafkaException as KafkaException
-from kproducer.compat.confluent_kafka.group_offsets import TopicPartition as TopicPartition
+from kproducer.compat.confluent_kafka.errors import KafkaError, KafkaException
+from kproducer.compat.confluent_kafka.group_offsets import TopicPartition
 from kproducer.compat.confluent_kafka.message import (
-    TIMESTAMP_CREATE_TIME as TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Message,
 )
-from kproducer.compat.confluent_kafka.message import (
-    TIMESTAMP_LOG_APPEND_TIME as TIMESTAMP_LOG_APPEND_TIME,
-)
-from kproducer.compat.confluent_kafka.message import (
-    TIMESTAMP_NOT_AVAILABLE as TIMESTAMP_NOT_AVAILABLE,
-)
-from kproducer.compat.confluent_kafka.message import (
-    Message as Message,
-)
-from kproducer.compat.confluent_kafka.producer import Producer as Producer
-from kproducer.compat.confluent_kafka.serializing_producer import SerializingProducer as SerializingProducer
+from kproducer.compat.confluent_kafka.producer import Producer
+from kproducer.compat.confluent_kafka.serializing_producer import SerializingProducer
 
 __all__ = [
     "TIMESTAMP_CREATE_TIME",

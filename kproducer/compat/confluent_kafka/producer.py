@@ -150,7 +150,7 @@ class Producer:
                 partition, timestamp = _integers(partition, timestamp)
             chosen: int | None = partition
             if partition < 0 or partition >= count:
-                chosen = self._partition_of(topic, partition, key)
+                chosen = self._partition_of(topic, count, partition, key)
             record = (topic, value, key, headers, chosen, timestamp or None, None)
             future = self._try_send(*record)
             if future is None:
@@ -261,15 +261,18 @@ class Producer:
             raise BufferError("Local: Queue full")
         self._unknown_topics.add(topic, message)
 
-    def _partition_of(self, topic: str, partition: int, key: Any) -> int | None:
-        """The partition of a message whose topic is known; ``None``: the engine chooses it.
+    def _partition_of(self, topic: str, count: int, partition: int, key: Any) -> int | None:
+        """The partition of a message; ``None``: the engine chooses it.
 
         With a key: librdkafka's ``consistent`` and ``consistent_random``.
+
+        Args:
+            topic, count: it has so many partitions.
+            partition, key: of ``produce``.
 
         Raises:
             UnknownPartitionError: the topic does not have the partition.
         """
-        count = self._running_engine().topics.snapshot.partition_count(topic) or 0
         if partition != -1:
             if not 0 <= partition < count:
                 raise UnknownPartitionError(f"{topic} has partitions 0 to {count - 1}, not {partition}")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from kproducer._core.client.metadata_snapshot import MetadataSnapshot
 from kproducer._core.client.snapshot_merger import UNKNOWN_TOPIC_OR_PARTITION_CODE
 from kproducer._core.runtime import process_lifecycle
 from kproducer._core.runtime.arguments import LONGEST_WAIT_S
@@ -62,8 +63,8 @@ class UnknownTopics:
 
     Args:
         reports: gets the messages, those that fail here too.
-        partition_of: from (topic, partition of ``produce``, key) to the partition for the engine. The topic
-            is known.
+        partition_of: from (topic, number of its partitions, partition of ``produce``, key) to the partition
+            for the engine.
         timeout_s: a message that has waited for so long fails.
         propagation_s: a topic that does not exist is waited for so long.
 
@@ -75,7 +76,7 @@ class UnknownTopics:
     def __init__(
         self,
         reports: DeliveryReports,
-        partition_of: Callable[[str, int, Any], int | None],
+        partition_of: Callable[[str, int, int, Any], int | None],
         timeout_s: float,
         propagation_s: float,
     ) -> None:
@@ -186,7 +187,8 @@ class UnknownTopics:
             if waiting.need is None:
                 waiting.need = TopicNeed(messages[0].record.admission.topics, topic, None)
                 waiting.need.subscribe(self._wake)
-            if not waiting.need.is_met():
+            snapshot = waiting.need.known() if waiting.need.is_met() else None
+            if snapshot is None:
                 self._fail_late(topic, waiting.need, now_s)
                 return
         except KafkaError as error:
@@ -194,7 +196,7 @@ class UnknownTopics:
             return
         while messages:
             try:
-                if not self._is_accepted(messages[0]):
+                if not self._is_accepted(messages[0], snapshot):
                     text = "message.timeout.ms has passed, and there was no memory for the message"
                     self._fail_expired(topic, text, now_s)
                     return
@@ -204,12 +206,12 @@ class UnknownTopics:
                 self.size_bytes -= messages.popleft().size_bytes
         self._forget_if_empty(topic)
 
-    def _is_accepted(self, message: WaitingMessage) -> bool:
+    def _is_accepted(self, message: WaitingMessage, snapshot: MetadataSnapshot) -> bool:
         """Give a message to the engine. ``False``: there is no memory yet. Raises why it is refused."""
         record = message.record
         topic, value, key, headers, partition, *rest = record.arguments
         if record.stage == NEW:
-            partition = self._partition_of(topic, partition, key)
+            partition = self._partition_of(topic, snapshot.partition_count(topic) or 0, partition, key)
             record.arguments = (topic, value, key, headers, partition, *rest)
         advanced = record.advance()
         if isinstance(advanced, Need):
