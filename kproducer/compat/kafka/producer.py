@@ -77,17 +77,15 @@ class KafkaProducer:
         topics = self._topics
         try:
             topics.await_brokers(timeout_ms)
-        except own.KafkaError as error:
+        except BaseException as error:  # also Ctrl-C: the caller has no producer that it could close
             causes = topics.last_errors()
             self._closed = True
             self._producer.close(0)
             if isinstance(error, own.MetadataTimeoutError):
                 text = f"no broker answered within bootstrap_timeout_ms={timeout_ms}: {causes}"
                 raise converted(own.KafkaTimeoutError(text)) from error
-            raise converted(error) from error
-        except BaseException:  # such as Ctrl-C: the caller has no producer that it could close
-            self._closed = True
-            self._producer.close(0)
+            if isinstance(error, own.KafkaError):
+                raise converted(error) from error
             raise
 
     def bootstrap_connected(self) -> bool:
