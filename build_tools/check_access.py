@@ -47,7 +47,7 @@ def _definitions(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_own(node.value):
             yield node.attr
         elif isinstance(node, ast.Assign) and "__slots__" in map(ast.unparse, node.targets):
-            yield from (each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant))
+            yield from (str(each.value) for each in ast.walk(node.value) if isinstance(each, ast.Constant))
 
 
 def _is_own(receiver: ast.expr) -> bool:
@@ -169,7 +169,7 @@ def violations(root: Path) -> Iterable[str]:
                         problem = f"{text}: private in {origin}; give that a method or a function"
                 elif node.attr in engine_parts and not is_of_engine and _is_engine(node.value):
                     problem = f"{text}: a part of the engine; give ProducerEngine a method, or use Admission"
-            if problem is not None:
+            if problem is not None and isinstance(node, ast.stmt | ast.expr):
                 yield f"{path.relative_to(root.parent)}:{node.lineno}: {problem}"
 
 
