@@ -137,7 +137,7 @@ class KafkaProducer:
 
             warn_without_native_core()
         finalizer = weakref.finalize(self, self._lifecycle.finish_collected)
-        # At interpreter exit, process_lifecycle closes the producer.
+        # At interpreter exit, fork_and_exit closes the producer.
         finalizer.atexit = False
 
     # -- records ---------------------------------------------------------------------------------------

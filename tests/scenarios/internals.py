@@ -41,7 +41,7 @@ def incomplete_count(producer: KafkaProducer) -> int:
 
 def is_ending_transaction(producer: KafkaProducer) -> bool:
     """Whether a commit or an abort is running in the background."""
-    is_ending: bool = _engine(producer).transaction_lifecycle.is_ending
+    is_ending: bool = _engine(producer).transactions.is_ending
     return is_ending
 
 

@@ -18,8 +18,8 @@ from kproducer._core.sender import produce_responses
 from kproducer._core.transactions import sequence_tracker, transaction_protocol
 from kproducer._core.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
 from kproducer._core.transactions.sequence_tracker import SequenceTracker, Verdict, decide
-from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
 from kproducer._core.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
+from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
 from tests.simulation.codes import CODES
 
 #: Whether ``decide`` can be watched.
@@ -87,7 +87,7 @@ def missing(reached: Counter[str]) -> list[str]:
 def recording(reached: Counter[str]) -> list[tuple[Any, dict[str, Callable[..., Any]]]]:
     """What to replace, by object and name, so that ``reached`` counts the entries that are reached."""
     original_severity = transaction_protocol._severity
-    original_enter = TransactionLifecycle._enter
+    original_enter = TransactionStateMachine._enter
     original_error_for_code = produce_responses.error_for_code
 
     def record_event(before: Knowledge, end: AttemptEnd) -> Knowledge:
@@ -100,9 +100,9 @@ def recording(reached: Counter[str]) -> list[tuple[Any, dict[str, Callable[..., 
         reached[_decision(verdict, knowledge, end, first, passed, tx)] += 1
         return verdict
 
-    def record_transition(lifecycle: TransactionLifecycle, state: TransactionState) -> None:
-        reached[_transition(lifecycle.state, state)] += 1
-        original_enter(lifecycle, state)
+    def record_transition(state_machine: TransactionStateMachine, state: TransactionState) -> None:
+        reached[_transition(state_machine.state, state)] += 1
+        original_enter(state_machine, state)
 
     def record_produce_code(code: int, *rest: Any) -> Any:
         reached[_code("Produce", code)] += 1
@@ -116,7 +116,7 @@ def recording(reached: Counter[str]) -> list[tuple[Any, dict[str, Callable[..., 
     replaced: list[tuple[Any, dict[str, Callable[..., Any]]]] = [
         (produce_responses, {"knowledge_after": record_event, "error_for_code": record_produce_code}),
         (transaction_protocol, {"_severity": record_coordinator_code}),
-        (TransactionLifecycle, {"_enter": record_transition}),
+        (TransactionStateMachine, {"_enter": record_transition}),
     ]
     if COUNTS_DECISIONS:
         replaced.append((sequence_tracker, {"decide": record_decision}))

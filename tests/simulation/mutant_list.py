@@ -21,7 +21,7 @@ from tests.simulation.special_plans import (
 _TRACKER = "_core/transactions/sequence_tracker.py"
 _NUMBERS = "_core/transactions/partition_sequences.py"
 _KNOWLEDGE = "_core/transactions/delivery_knowledge.py"
-_LIFECYCLE = "_core/transactions/transaction_lifecycle.py"
+_LIFECYCLE = "_core/transactions/transaction_state_machine.py"
 _PROTOCOL = "_core/transactions/transaction_protocol.py"
 _MANAGER = "_core/transactions/transaction_manager.py"
 _ACCUMULATOR = "_core/accumulator/record_accumulator.py"

@@ -43,7 +43,7 @@ from kproducer._core.client import network_client
 from kproducer._core.engine.producer_engine import ProducerEngine
 from kproducer._core.kernel import IMPLEMENTATION
 from kproducer._core.network.selector import Selector
-from kproducer._core.runtime import process_lifecycle
+from kproducer._core.runtime import fork_and_exit
 from kproducer._core.sender.sender import Sender
 from kproducer.errors.broker_errors import InvalidTopicError
 from kproducer.testing.fakebroker import FakeCluster, faults
@@ -564,15 +564,15 @@ def test_a_close_that_is_interrupted_goes_on_and_the_end_of_the_process_waits_fo
 
     with monkeypatch.context() as patch:
         patch.setattr(ProducerEngine, "stop", lambda self, timeout, notice: interrupt(timeout))
-        patch.setattr(process_lifecycle, "_unowned", {})
-        patch.setattr(process_lifecycle, "release", lambda engine: None)
+        patch.setattr(fork_and_exit, "_unowned", {})
+        patch.setattr(fork_and_exit, "release", lambda engine: None)
         with pytest.raises(KeyboardInterrupt):
             producer.close()
-        assert engine in process_lifecycle.live_producers()
+        assert engine in fork_and_exit.live_producers()
     assert future.get(PATIENCE_S).topic == "t"
     engine.thread.join(PATIENCE_S)
     assert not engine.thread.is_alive()
-    assert engine not in process_lifecycle.live_producers()
+    assert engine not in fork_and_exit.live_producers()
 
 
 # -- interceptors ----------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class ReadyBatches:
             queues,
             config.linger_ms,
             None if manager is None else manager.may_drain,
-            None if manager is None or manager.lifecycle.transactional_id is None else manager.announce,
+            None if manager is None or manager.state_machine.transactional_id is None else manager.announce,
         )
         #: After an unexpected error: have the next look begin with all queues.
         self.start_over = self._ready.start_over

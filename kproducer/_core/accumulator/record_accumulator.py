@@ -252,7 +252,7 @@ class RecordAccumulator:
             raise ProducerClosedError.before_call()
         if append.transaction is not None and self._transaction_manager is not None:
             # The record may have waited for memory.
-            self._transaction_manager.lifecycle.check_send(append.transaction)
+            self._transaction_manager.state_machine.check_send(append.transaction)
         partitioner, snapshot = topic_queues.partitioner, append.snapshot
         batch = queue.open_batch
         if (

@@ -45,7 +45,7 @@ class BulkContext:
         self.rules = engine.admission.rules
         self._lifecycle = lifecycle
         self.send = send
-        self._transaction_lifecycle = engine.admission.transaction_lifecycle
+        self._transactions = engine.admission.transactions
         #: The one to which the records of a call belong; ``None``: the producer has none, or those of a sink.
         self._transaction: OpenTransaction | None = None
         self.may_change_topics = self.rules.interceptors.has_send_hooks
@@ -65,9 +65,9 @@ class BulkContext:
 
     def in_transaction(self, run: Callable[[], SendManyResult]) -> SendManyResult:
         """Run a call. In a transaction, refused records prevent the commit, as with ``send``."""
-        if self._transaction_lifecycle is None:
+        if self._transactions is None:
             return run()
-        self._transaction = self._transaction_lifecycle.check_send()
+        self._transaction = self._transactions.check_send()
         try:
             result = run()
         except BaseException as error:
@@ -82,15 +82,15 @@ class BulkContext:
         """Called before records are written, after anything that may have taken long.
 
         Raises:
-            KafkaError: as ``TransactionLifecycle.check_send``.
+            KafkaError: as ``TransactionStateMachine.check_send``.
         """
-        if self._transaction_lifecycle is not None:
-            self._transaction_lifecycle.check_send(self._transaction)
+        if self._transactions is not None:
+            self._transactions.check_send(self._transaction)
 
     def fast_slots_of(self, topic: str) -> TopicSlots | None:
         """The ``TopicSlots`` of a topic; ``None`` while its records have to take the general path."""
-        lifecycle = self._transaction_lifecycle
-        if lifecycle is not None and self._transaction not in (None, lifecycle.transaction):
+        transactions = self._transactions
+        if transactions is not None and self._transaction not in (None, transactions.transaction):
             return None
         slots: TopicSlots | None = self._lifecycle.fast_send.slots_of(topic)
         return slots
@@ -132,5 +132,5 @@ class BulkContext:
 
     def note_refusal(self, error: KafkaError) -> None:
         """A record was refused: a transaction must not be committed without it."""
-        if self._transaction_lifecycle is not None:
-            self._transaction_lifecycle.send_failed(error, self._transaction)
+        if self._transactions is not None:
+            self._transactions.send_failed(error, self._transaction)

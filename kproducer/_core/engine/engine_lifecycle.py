@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.engine.producer_engine import ProducerEngine, refuse_in_the_middle_of_send
 from kproducer._core.kernel import FastSend
-from kproducer._core.runtime import process_lifecycle
+from kproducer._core.runtime import fork_and_exit
 from kproducer._core.runtime.arguments import checked_timeout_s
 from kproducer._core.runtime.clock import Clock
 from kproducer._core.runtime.guarded_logger import GuardedLogger
@@ -23,7 +23,7 @@ from kproducer._core.sending.record_rules import RecordRules
 from kproducer.errors import CloseTimeoutError, ProducerClosedError
 
 if TYPE_CHECKING:
-    from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
+    from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
 
 _log = GuardedLogger(__name__)
 
@@ -77,7 +77,7 @@ class EngineLifecycle:
         except BaseException:
             self._close_user_objects()
             raise
-        process_lifecycle.register(self)
+        fork_and_exit.register(self)
 
     def running_engine(self) -> ProducerEngine:
         """The engine; started now if this is the first use after a fork.
@@ -92,14 +92,14 @@ class EngineLifecycle:
             if self.is_closed:
                 raise ProducerClosedError.before_call()
             if self.engine is None:
-                process_lifecycle.ensure_exit_hook()
+                fork_and_exit.ensure_exit_hook()
                 return self._start_engine()
             return self.engine
 
     def _start_engine(self) -> ProducerEngine:
         engine = ProducerEngine(self.config, self.clock, self.rules, self._gate())
         self.engine = self.last_engine = engine
-        if engine.transaction_lifecycle is None:
+        if engine.transactions is None:
             self.fast_send.open(engine.accumulator.queues.slots)
         return engine
 
@@ -123,12 +123,12 @@ class EngineLifecycle:
 
         return gate
 
-    def note_transactional_id(self, transaction_lifecycle: TransactionLifecycle) -> None:
+    def note_transactional_id(self, transactions: TransactionStateMachine) -> None:
         """Note that the transactional id has changed, for the engine of a forked child."""
         # Not around the change itself: a beginning transaction takes the two locks in the other order. The
         # id is read here because another thread may have changed it again.
         with self._lock:
-            self.config = self.config.evolve(transactional_id=transaction_lifecycle.transactional_id or "")
+            self.config = self.config.evolve(transactional_id=transactions.transactional_id or "")
 
     def close_after_interrupt(self) -> None:
         """``close`` for a ``with`` block that Ctrl-C has ended: another Ctrl-C gives up what is left.
@@ -204,7 +204,7 @@ class EngineLifecycle:
             except Exception:
                 _log.exception("close() of %r raised", getattr(close, "__self__", close))
 
-    # -- process_lifecycle.ManagedProducer -------------------------------------------------------------
+    # -- fork_and_exit.ManagedProducer -------------------------------------------------------------
 
     def begin_close_at_exit(self) -> None:
         """The interpreter ends: accept no more records."""

@@ -18,7 +18,7 @@ from kproducer._core.client.metadata import Metadata
 from kproducer._core.client.network_client import new_network_client
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.metrics.call_times import CallTimes
-from kproducer._core.runtime import process_lifecycle
+from kproducer._core.runtime import fork_and_exit
 from kproducer._core.runtime.arguments import checked_timeout_s
 from kproducer._core.runtime.clock import Clock, ExponentialBackoff
 from kproducer._core.runtime.fork_safe_import import import_module
@@ -67,7 +67,7 @@ class ProducerEngine:
         topics: what is known of topics, and the waits for the rest.
         admission: accepts records.
         transaction_manager: idempotence and transactions; ``None`` without either.
-        transaction_lifecycle: the state of transactions; ``None`` without a transactional id.
+        transactions: the state of transactions; ``None`` without a transactional id.
         config, clock: as given.
         call_times: how long callers have waited.
         started_wall_ms: when it was created, since the epoch.
@@ -93,8 +93,8 @@ class ProducerEngine:
             )
             undo.callback(self.pool.close)
             self.transaction_manager = self._transaction_manager(gate) if config.enable_idempotence else None
-            self.transaction_lifecycle = (
-                self.transaction_manager.lifecycle
+            self.transactions = (
+                self.transaction_manager.state_machine
                 if self.transaction_manager and config.transactional_id
                 else None
             )
@@ -122,7 +122,7 @@ class ProducerEngine:
                 self.last_errors,
                 self.pool.may_wait,
             )
-            self.admission = Admission(rules, self.topics, self.accumulator, self.transaction_lifecycle)
+            self.admission = Admission(rules, self.topics, self.accumulator, self.transactions)
             if config.enable_metrics_push:
                 self.sender.telemetry = self._telemetry()
             self._ended = threading.Event()
@@ -152,8 +152,8 @@ class ProducerEngine:
     def _transaction_manager(self, gate: Callable[[ProducerEngine, bool], None]) -> TransactionManager:
         # Imported here, because not every producer needs them.
         from kproducer._core.transactions.coordinator_requests import transaction_version
-        from kproducer._core.transactions.transaction_lifecycle import ProducerHooks
         from kproducer._core.transactions.transaction_manager import TransactionManager
+        from kproducer._core.transactions.transaction_state_machine import ProducerHooks
 
         config = self.config
         return TransactionManager(
@@ -182,8 +182,8 @@ class ProducerEngine:
     def _telemetry_resource(self) -> dict[str, str]:
         """What the Java client says of a producer as a whole. Brokers know the client id and the address."""
         resource: dict[str, str] = {}
-        if self.transaction_lifecycle is not None:
-            resource["transactional_id"] = self.transaction_lifecycle.transactional_id or ""
+        if self.transactions is not None:
+            resource["transactional_id"] = self.transactions.transactional_id or ""
         if self.config.client_rack:
             resource["client_rack"] = self.config.client_rack
         return resource
@@ -296,7 +296,7 @@ class ProducerEngine:
     @property
     def has_open_transaction(self) -> bool:
         """Whether a transaction is open, and no call has begun to end it."""
-        state = self.transaction_lifecycle
+        state = self.transactions
         return state is not None and state.transaction is not None and not state.is_ending
 
     def connection_failures(self) -> tuple[list[AuthenticationError], list[str], bool]:
@@ -353,7 +353,7 @@ class ProducerEngine:
         if count:
             what = f"{count} unacknowledged records, up to about {self.config.delivery_timeout_ms / 1000:g} s"
             causes = self.last_errors()
-        elif self.transaction_lifecycle is not None and self.transaction_lifecycle.is_ending:
+        elif self.transactions is not None and self.transactions.is_ending:
             what, causes = "the end of its transaction", self.last_errors()
         else:
             what, causes = "the I/O thread", _BLOCKED
@@ -384,7 +384,7 @@ class ProducerEngine:
         try:
             self.sender.run()
         finally:
-            process_lifecycle.release(self)
+            fork_and_exit.release(self)
             self._ended.set()
             self.sender.end_purges()
 
@@ -393,12 +393,12 @@ class ProducerEngine:
 
         Takes only re-entrant locks, because the garbage collector calls it in the middle of anything.
         """
-        process_lifecycle.hold(self)
+        fork_and_exit.hold(self)
         self.sender.end_when_done()
         if self._ended.is_set():
-            process_lifecycle.release(self)
+            fork_and_exit.release(self)
 
-    # -- process_lifecycle.ManagedProducer ---------------------------------------------------------------
+    # -- fork_and_exit.ManagedProducer ---------------------------------------------------------------
 
     def begin_close_at_exit(self) -> None:
         """The interpreter ends: accept no more records, continue to deliver."""

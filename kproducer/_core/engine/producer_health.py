@@ -85,7 +85,10 @@ def _fatal_error(engine: ProducerEngine) -> str | None:
         return None
     from kproducer._core.transactions.transaction_state import TransactionState
 
-    lifecycle = engine.transaction_manager.lifecycle
-    if lifecycle.state is not TransactionState.FATAL_ERROR or type(lifecycle.cause) is ProducerClosedError:
+    state_machine = engine.transaction_manager.state_machine
+    if (
+        state_machine.state is not TransactionState.FATAL_ERROR
+        or type(state_machine.cause) is ProducerClosedError
+    ):
         return None  # is_closed says so
-    return str(lifecycle.cause)
+    return str(state_machine.cause)

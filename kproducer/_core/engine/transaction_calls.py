@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         OffsetAndMetadata,
         PreparedTransaction,
     )
-    from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
     from kproducer._core.transactions.transaction_state import PendingOperation
+    from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
     from kproducer.types import TopicPartition
 
 _log = GuardedLogger(__name__)
@@ -66,18 +66,18 @@ class TransactionCalls:
     def __init__(self, lifecycle: EngineLifecycle) -> None:
         self._lifecycle = lifecycle
 
-    def state(self, call: str) -> TransactionLifecycle:
+    def state(self, call: str) -> TransactionStateMachine:
         """The state that ``call`` reads or changes. Raises IllegalStateError without a transactional id."""
-        transaction_lifecycle = self._lifecycle.running_engine().transaction_lifecycle
-        if transaction_lifecycle is None:
+        transactions = self._lifecycle.running_engine().transactions
+        if transactions is None:
             raise IllegalStateError(f"{call}: set transactional_id to use transactions")
-        return transaction_lifecycle
+        return transactions
 
     def _run(
         self,
         call: str,
         timeout: float | None,
-        begin: Callable[[TransactionLifecycle], PendingOperation],
+        begin: Callable[[TransactionStateMachine], PendingOperation],
         flush: bool = False,
     ) -> See:
         """Begin a step and wait for its end. A call that is refused begins nothing.
@@ -88,9 +88,9 @@ class TransactionCalls:
             begin: begins the step, unless the outcome of the last call has not been seen.
             flush: send batches without waiting for ``linger_ms`` meanwhile.
         """
-        engine, transaction_lifecycle, timeout_s = self._check_may_wait(call, timeout)
+        engine, transactions, timeout_s = self._check_may_wait(call, timeout)
         with engine.call_times.timing(_TIMES[call]):
-            operation = begin(transaction_lifecycle)
+            operation = begin(transactions)
             with engine.flushing() if flush else contextlib.nullcontext():
                 has_ended = operation.wait(timeout_s)
         if not has_ended:
@@ -103,7 +103,7 @@ class TransactionCalls:
             )
 
         def see() -> None:
-            transaction_lifecycle.acknowledge(operation)
+            transactions.acknowledge(operation)
             operation.raise_if_failed()
 
         return see
@@ -114,9 +114,9 @@ class TransactionCalls:
 
     def begin(self) -> None:
         """See ``KafkaProducer.begin_transaction``."""
-        transaction_lifecycle = self.state("begin_transaction")
+        transactions = self.state("begin_transaction")
         with self._lifecycle.running_engine().call_times.timing("txn-begin-time-ns-total"):
-            transaction_lifecycle.begin_transaction()
+            transactions.begin_transaction()
 
     def send_offsets(
         self,
@@ -151,19 +151,19 @@ class TransactionCalls:
 
     def prepare(self, timeout: float | None) -> PreparedTransaction:
         """See ``KafkaProducer.prepare``."""
-        engine, transaction_lifecycle, timeout_s = self._check_may_wait("prepare", timeout)
+        engine, transactions, timeout_s = self._check_may_wait("prepare", timeout)
         with engine.call_times.timing("txn-prepare-time-ns-total"), engine.flushing() as pending:
             flushed = engine.accumulator.await_completion(pending, timeout_s * 1000)
         if flushed is None:
             raise KafkaTimeoutError(f"prepare: not everything was written within {timeout_s} s")
-        return transaction_lifecycle.prepare()
+        return transactions.prepare()
 
     def change_transactional_id(self, transactional_id: str) -> None:
         """See ``KafkaProducer.change_transactional_id``."""
         transactional_id = checked_text("transactional_id", transactional_id, shortest=1)
-        transaction_lifecycle = self.state("change_transactional_id")
-        transaction_lifecycle.change_transactional_id(transactional_id)
-        self._lifecycle.note_transactional_id(transaction_lifecycle)
+        transactions = self.state("change_transactional_id")
+        transactions.change_transactional_id(transactional_id)
+        self._lifecycle.note_transactional_id(transactions)
 
     @contextlib.contextmanager
     def block(self) -> Iterator[None]:
@@ -184,14 +184,14 @@ class TransactionCalls:
 
     def _check_may_wait(
         self, call: str, timeout: float | None
-    ) -> tuple[ProducerEngine, TransactionLifecycle, float]:
+    ) -> tuple[ProducerEngine, TransactionStateMachine, float]:
         """Refuse a waiting call before it begins anything. Returns the timeout in seconds, too."""
         timeout_s = checked_timeout_s(call, timeout)
-        transaction_lifecycle = self.state(call)
+        transactions = self.state(call)
         engine = self._lifecycle.running_engine()
         engine.check_may_wait(call)
         default_s = engine.config.max_block_ms / 1000
-        return engine, transaction_lifecycle, default_s if timeout_s is None else timeout_s
+        return engine, transactions, default_s if timeout_s is None else timeout_s
 
 
 @contextlib.contextmanager

@@ -286,7 +286,7 @@ class Sender:
             steps.callback(self._client.close)
             steps.callback(self._metadata.close)
             if self._transaction_manager is not None:
-                steps.callback(self._transaction_manager.lifecycle.close, error)
+                steps.callback(self._transaction_manager.state_machine.close, error)
             steps.callback(self._abort_all, error)
             steps.callback(self._accumulator.close)
             if self.telemetry is not None:
@@ -308,14 +308,14 @@ class Sender:
     def _begin_close_of_transaction(self) -> None:
         """Abort an open transaction, and give the coordinator ``request_timeout_ms`` for it."""
         if self._transaction_manager is not None:
-            self._transaction_manager.lifecycle.begin_close()
+            self._transaction_manager.state_machine.begin_close()
             self._transaction_end_ms = self._clock.monotonic_ms() + self._config.request_timeout_ms
 
     def _is_ending_transaction(self) -> bool:
         transaction_manager = self._transaction_manager
         return (
             transaction_manager is not None
-            and transaction_manager.lifecycle.is_ending
+            and transaction_manager.state_machine.is_ending
             and self._clock.monotonic_ms() < self._transaction_end_ms
         )
 
@@ -328,7 +328,7 @@ class Sender:
         transaction_manager, coordinators = self._transaction_manager, self._coordinators
         assert transaction_manager is not None
         assert coordinators is not None
-        failure = transaction_manager.lifecycle.queued_batches_to_fail()
+        failure = transaction_manager.state_machine.queued_batches_to_fail()
         if failure is not None:
             self._accumulator.abort_undrained_batches(failure.error, failure.sent_too)
         for batch in transaction_manager.sequences.resolve():
@@ -483,8 +483,8 @@ class Sender:
             config.acks,
             config.request_timeout_ms,
             config.compression_type == "zstd",
-            None if transaction_manager is None else transaction_manager.lifecycle.transactional_id,
-            2 if transaction_manager is None or transaction_manager.lifecycle.uses_version_2 else 1,
+            None if transaction_manager is None else transaction_manager.state_machine.transactional_id,
+            2 if transaction_manager is None or transaction_manager.state_machine.uses_version_2 else 1,
         )
         self.metrics.request_sent(batches, now_ms)
         for topic in builder.topics:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from kproducer._core.accumulator.record_accumulator import RecordAccumulator
     from kproducer._core.client.metadata_snapshot import MetadataSnapshot
     from kproducer._core.kernel import TopicSlots
-    from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
     from kproducer._core.transactions.transaction_state import OpenTransaction
+    from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
 
 #: The arguments of ``KafkaProducer.send``, all of them, unchecked.
 Arguments = tuple[Any, ...]
@@ -61,10 +61,10 @@ class Admission:
         rules: what the settings say about each record.
         topics: what is known of topics.
         accumulator: takes the records.
-        transaction_lifecycle: the state of transactions; ``None`` without a transactional id.
+        transactions: the state of transactions; ``None`` without a transactional id.
 
     Attributes:
-        rules, topics, accumulator, transaction_lifecycle: as given.
+        rules, topics, accumulator, transactions: as given.
         fast_send: of the rules.
         of_bytes: the same for records whose keys and values have been through the serializers.
     """
@@ -74,21 +74,21 @@ class Admission:
         rules: RecordRules,
         topics: Topics,
         accumulator: RecordAccumulator,
-        transaction_lifecycle: TransactionLifecycle | None,
+        transactions: TransactionStateMachine | None,
     ) -> None:
         self.rules = rules
         self.topics = topics
         self.accumulator = accumulator
-        self.transaction_lifecycle = transaction_lifecycle
+        self.transactions = transactions
         of_bytes = rules.of_bytes()
         self.of_bytes: Admission = self
         if of_bytes is not rules:
-            self.of_bytes = Admission(of_bytes, topics, accumulator, transaction_lifecycle)
+            self.of_bytes = Admission(of_bytes, topics, accumulator, transactions)
         # One look-up nearer, for every record.
         self._metadata = topics.metadata
         self._wall_ns = topics.clock.wall_ns
         self.fast_send = rules.fast_send
-        self._has_first_steps = rules.intercepts or transaction_lifecycle is not None
+        self._has_first_steps = rules.intercepts or transactions is not None
         self._serializes_key = rules.serializes_key
         self._serializes_value = rules.serializes_value
         self._partitioner = rules.partitioner
@@ -308,9 +308,9 @@ class PendingSend(Append):
 
     def check_transaction(self) -> None:
         """Raise the error of ``check_send`` if the record cannot, or can no longer, be in a transaction."""
-        lifecycle = self.admission.transaction_lifecycle
-        if lifecycle is not None:
-            self.transaction = lifecycle.check_send(self.transaction)
+        transactions = self.admission.transactions
+        if transactions is not None:
+            self.transaction = transactions.check_send(self.transaction)
 
     def _take_first_steps(self) -> None:
         """Check the callback and the transaction, call the interceptors."""
@@ -318,7 +318,7 @@ class PendingSend(Append):
         on_delivery = arguments[6]
         if on_delivery is not None:
             admission.rules.check_callback(on_delivery)
-        if admission.transaction_lifecycle is not None:
+        if admission.transactions is not None:
             self.check_transaction()
         if admission.rules.intercepts:
             changed: Any = admission.rules.interceptors.on_send(ProducerRecord._make(arguments[:6]))
@@ -385,7 +385,7 @@ class PendingSend(Append):
                 timestamp_ms = -1 if timestamp_ms is None else timestamp_ms
                 metadata = RecordMetadata(topic, partition, -1, timestamp_ms, -1, -1)
                 admission.rules.interceptors.on_acknowledgement(metadata, error)
-        if self.transaction is not None and admission.transaction_lifecycle is not None:
+        if self.transaction is not None and admission.transactions is not None:
             # It must not be committed without the record.
             cause = error if isinstance(error, KafkaError) else KafkaError(repr(error))
-            admission.transaction_lifecycle.send_failed(cause, self.transaction)
+            admission.transactions.send_failed(cause, self.transaction)

@@ -32,9 +32,9 @@ from kproducer._core.transactions.transaction_arguments import (
     checked_group,
     checked_offsets,
 )
-from kproducer._core.transactions.transaction_lifecycle import ProducerHooks, TransactionLifecycle
 from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state import PendingOperation, TransactionState
+from kproducer._core.transactions.transaction_state_machine import ProducerHooks, TransactionStateMachine
 from kproducer.errors import (
     AbortTransactionError,
     BrokerError,
@@ -115,7 +115,7 @@ class CoordinatorSession:
         deadline_ms = self._deadline_ms("fence", timeout_s)
         for each in ids:
             self._fenced.pop(each, None)
-        steps = [(each, each.lifecycle.begin_initialize()) for each in self._managers_of(ids)]
+        steps = [(each, each.state_machine.begin_initialize()) for each in self._managers_of(ids)]
         errors = self._run("fence", steps, deadline_ms, timeout_s)
         for transactional_id, (manager, _), error in zip(ids, steps, errors, strict=True):
             if error is None:
@@ -151,23 +151,23 @@ class CoordinatorSession:
         manager = self._fenced.pop(transactional_id, None)
         if manager is None:
             raise IllegalStateError(f"write_offsets: fence {transactional_id!r} first, with this session")
-        lifecycle = manager.lifecycle
+        state_machine = manager.state_machine
 
         def run(operation: PendingOperation) -> KafkaError | None:
             steps = [(manager, operation)]
             return self._run("write_offsets", steps, deadline_ms, timeout_s, f", group {group!r}")[0]
 
-        lifecycle.begin_transaction()
-        error = run(lifecycle.send_offsets(offsets, group_metadata))
+        state_machine.begin_transaction()
+        error = run(state_machine.send_offsets(offsets, group_metadata))
         if error is None:
-            error = run(lifecycle.begin_commit())
-            if error is not None and lifecycle.state is not TransactionState.ABORTABLE_ERROR:
+            error = run(state_machine.begin_commit())
+            if error is not None and state_machine.state is not TransactionState.ABORTABLE_ERROR:
                 # For instance, the response to EndTxn was lost before a newer producer fenced this one.
                 error.args = (f"{error} (the offsets may have been committed nevertheless)",)
-        if lifecycle.state is TransactionState.ABORTABLE_ERROR:
+        if state_machine.state is TransactionState.ABORTABLE_ERROR:
             # The offsets are not committed in any case; the abort is for the next transaction.
-            run(lifecycle.begin_abort())
-        if lifecycle.state is TransactionState.READY:
+            run(state_machine.begin_abort())
+        if state_machine.state is TransactionState.READY:
             self._fenced[transactional_id] = manager
         if error is not None:
             raise error
@@ -225,10 +225,10 @@ class CoordinatorSession:
             the id lacks Write or Describe; IllegalStateError, it should be aborted and was committed.
         """
         deadline_ms = self._deadline_ms("end", timeout_s)
-        begin = TransactionLifecycle.begin_commit if commit else TransactionLifecycle.begin_abort
+        begin = TransactionStateMachine.begin_commit if commit else TransactionStateMachine.begin_abort
         managers = self._managers_of([each.transactional_id for each in prepared])
         steps = [
-            (manager, begin(manager.lifecycle.take_over(each, "end")))
+            (manager, begin(manager.state_machine.take_over(each, "end")))
             for manager, each in zip(managers, prepared, strict=True)
         ]
         return self._run("end", steps, deadline_ms, timeout_s)
@@ -272,13 +272,13 @@ class CoordinatorSession:
         self._drive([manager.protocol for manager, _ in steps], deadline_ms)
         errors: list[KafkaError | None] = []
         for manager, operation in steps:
-            subject = f"transactional id {manager.lifecycle.transactional_id!r}{of_what}"
+            subject = f"transactional id {manager.state_machine.transactional_id!r}{of_what}"
             error = operation.error
             if not operation.has_ended:
                 error = self._timeout(call, f"{subject}: {manager.protocol.waits_for}", timeout_s)
             elif error is not None:
                 error = _with_context(unwrap_cause(error), subject)
-            manager.lifecycle.acknowledge(operation)
+            manager.state_machine.acknowledge(operation)
             errors.append(error)
         return errors
 

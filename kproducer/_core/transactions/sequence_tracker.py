@@ -92,7 +92,7 @@ class SequenceTracker:
         is_transactional: batches belong to a transaction; a gap then ends the transaction.
 
     Attributes:
-        producer: what the coordinator has assigned last. Changes only with the lock of the lifecycle held.
+        producer: what the coordinator has assigned last. Changes only under the lock of the state machine.
         gapped: partitions with a gap or a pending restart, for ``resolve``; usually empty.
         needs_new_id: the epochs of a partition are used up, so a new producer id has to be requested.
     """

@@ -1,7 +1,7 @@
 """TransactionManager: idempotence and transactions of one producer, as sender and accumulator see them.
 
 It is asked about each batch before it is sent and after each attempt. Its parts are public: application
-threads call the ``TransactionLifecycle``; a ``CoordinatorLink`` sends the requests of the
+threads call the ``TransactionStateMachine``; a ``CoordinatorLink`` sends the requests of the
 ``TransactionProtocol``; the ``SequenceTracker`` numbers the batches.
 
 Everything here runs on the I/O thread, partly with a partition's lock held; in a session, on the caller's
@@ -20,9 +20,9 @@ from kproducer._core.transactions.coordinator_requests import FATAL_PRODUCE_CODE
 from kproducer._core.transactions.delivery_knowledge import AttemptEnd
 from kproducer._core.transactions.partition_sequences import NO_SEQUENCE, SequencedBatch
 from kproducer._core.transactions.sequence_tracker import Verdict
-from kproducer._core.transactions.transaction_lifecycle import ProducerHooks, TransactionLifecycle
 from kproducer._core.transactions.transaction_protocol import TransactionProtocol
 from kproducer._core.transactions.transaction_state import TransactionState
+from kproducer._core.transactions.transaction_state_machine import ProducerHooks, TransactionStateMachine
 from kproducer.errors import BrokerError, KafkaError, Outcome
 from kproducer.types import TopicPartition
 
@@ -41,12 +41,12 @@ class TransactionManager:
         transactional_id: ``None``: idempotent only.
         transaction_timeout_ms: after which the coordinator aborts an open transaction.
         backoff: pauses between attempts to reach a coordinator.
-        hooks: of the lifecycle.
+        hooks: of the state machine.
         known: which brokers coordinate; may be shared by managers whose requests one thread sends.
         two_phase_commit: ask for transactions that do not time out (KIP-939).
 
     Attributes:
-        lifecycle, protocol, sequences: the parts.
+        state_machine, protocol, sequences: the parts.
         needs_another_round: whether the next round of the loop has to come at once: a request has become due,
             or a batch was given up, which may hold back others until ``sequences.resolve``. The sender resets
             it.
@@ -61,7 +61,7 @@ class TransactionManager:
         known: CoordinatorCache | None = None,
         two_phase_commit: bool = False,
     ) -> None:
-        self.lifecycle = self._life = TransactionLifecycle(transactional_id, hooks)
+        self.state_machine = self._life = TransactionStateMachine(transactional_id, hooks)
         self.sequences = self._life.sequences
         self.protocol = TransactionProtocol(
             self._life,

@@ -32,8 +32,8 @@ from kproducer._core.transactions.coordinator_requests import (
     TxnOffsetCommit,
 )
 from kproducer._core.transactions.partition_sequences import NO_PRODUCER, ProducerIdAndEpoch
-from kproducer._core.transactions.transaction_lifecycle import TransactionLifecycle
 from kproducer._core.transactions.transaction_state import OpenTransaction, TransactionState
+from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
 from kproducer.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -72,10 +72,10 @@ class TransactionProtocol:
     """The ``CoordinatorTask`` of one producer: one request at a time, and the look-up before it.
 
     The state says each time which request it calls for, so a request that it no longer calls for is not
-    repeated. Sent and received on one thread; the lock of the lifecycle guards the rest.
+    repeated. Sent and received on one thread; the lock of the state machine guards the rest.
 
     Args:
-        lifecycle: the state.
+        state_machine: the state.
         transaction_timeout_ms: for InitProducerId.
         backoff: pauses between attempts.
         known: which brokers coordinate; may be shared by tasks whose requests one thread sends.
@@ -84,7 +84,7 @@ class TransactionProtocol:
 
     def __init__(
         self,
-        lifecycle: TransactionLifecycle,
+        state_machine: TransactionStateMachine,
         transaction_timeout_ms: int,
         backoff: ExponentialBackoff,
         known: CoordinatorCache,
@@ -92,7 +92,7 @@ class TransactionProtocol:
     ) -> None:
         self._two_phase_commit = two_phase_commit
         self._has_warned = False
-        self._life = lifecycle
+        self._life = state_machine
         self._timeout_ms = transaction_timeout_ms
         self._known = known
         #: The request that was wanted last, until it has succeeded.

@@ -3,7 +3,7 @@
 docs/internals/transactions.md has a diagram. FATAL_ERROR is final: the producer has to be closed. A
 producer without transactional id uses UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR only.
 
-Plain data, guarded by the lock of ``TransactionLifecycle``; ``PendingOperation`` has its own event.
+Plain data, guarded by the lock of ``TransactionStateMachine``; ``PendingOperation`` has its own event.
 Source: Kafka's ``TransactionManager.State``; PREPARED is our own (KIP-939 plans something similar).
 """
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from kproducer._core.client.metadata_snapshot import MetadataSnapshot
 from kproducer._core.client.snapshot_merger import UNKNOWN_TOPIC_OR_PARTITION_CODE
-from kproducer._core.runtime import process_lifecycle
+from kproducer._core.runtime import fork_and_exit
 from kproducer._core.runtime.arguments import LONGEST_WAIT_S
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer._core.sending.admission import NEW, PendingSend
@@ -275,4 +275,4 @@ def _hand_over_at_exit() -> None:
         topics.finish_at_exit()
 
 
-process_lifecycle.before_close.append(_hand_over_at_exit)
+fork_and_exit.before_close.append(_hand_over_at_exit)

@@ -22,9 +22,9 @@ from kproducer._core.accumulator.record_accumulator import RecordAccumulator
 from kproducer._core.client.metadata import Metadata
 from kproducer._core.sender.sender import Sender
 from kproducer._core.transactions.partition_sequences import ProducerIdAndEpoch
-from kproducer._core.transactions.transaction_lifecycle import ProducerHooks
 from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state import TransactionState
+from kproducer._core.transactions.transaction_state_machine import ProducerHooks
 from tests.support.manual_clock import ManualClock
 from tests.support.units.appending import append_value
 from tests.support.units.scripted_client import ScriptedClient, SentRequest
@@ -63,8 +63,8 @@ class Bench:
             transaction_manager=transactions,
         )
         if transactions is not None:
-            lifecycle = transactions.lifecycle
-            lifecycle.hooks = lifecycle.hooks._replace(
+            state_machine = transactions.state_machine
+            state_machine.hooks = state_machine.hooks._replace(
                 wakeup=self.sender.wakeup,
                 has_incomplete=lambda: self.accumulator.incomplete_count > 0,
                 has_unwritten=lambda: len(self.accumulator.incomplete_batches()) > 0,
@@ -127,11 +127,11 @@ class Bench:
 def initialized_manager(transactional_id: str | None = None) -> TransactionManager:
     """A manager with a producer id; with a transactional id, in a transaction of protocol 2."""
     manager = TransactionManager(transactional_id, hooks=ProducerHooks(lambda: 2))
-    life = manager.lifecycle
+    life = manager.state_machine
     life.move_to(TransactionState.INITIALIZING)
     life.initialized(ProducerIdAndEpoch(7, 0))
     if transactional_id is not None:
-        manager.lifecycle.begin_transaction()
+        manager.state_machine.begin_transaction()
     return manager
 
 

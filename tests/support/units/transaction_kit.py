@@ -24,8 +24,8 @@ from kproducer._core.transactions.delivery_knowledge import (
 )
 from kproducer._core.transactions.partition_sequences import NO_SEQUENCE
 from kproducer._core.transactions.sequence_tracker import Verdict
-from kproducer._core.transactions.transaction_lifecycle import ProducerHooks
 from kproducer._core.transactions.transaction_manager import TransactionManager
+from kproducer._core.transactions.transaction_state_machine import ProducerHooks
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
 from kproducer.errors.broker_errors import error_for_code
 from kproducer.testing.fakebroker import (
@@ -151,8 +151,8 @@ class Kit:
 
     def append(self, partition: int = 0, count: int = 1) -> Batch:
         topic_partition = TopicPartition("t", partition)
-        if self.manager.lifecycle.transactional_id is not None:
-            self.manager.lifecycle.check_send()
+        if self.manager.state_machine.transactional_id is not None:
+            self.manager.state_machine.check_send()
         batch = Batch(topic_partition, count, self._next_number, self._next_record)
         self._next_number += 1
         self._next_record += count
@@ -168,7 +168,7 @@ class Kit:
 
     def pump(self) -> None:
         """Run the sender once: expire, resolve, drain."""
-        failure = self.manager.lifecycle.queued_batches_to_fail()
+        failure = self.manager.state_machine.queued_batches_to_fail()
         if failure is not None:
             for queue in self.queues.values():
                 for batch in [b for b in queue if failure.sent_too or b.base_sequence == NO_SEQUENCE]:
@@ -186,10 +186,10 @@ class Kit:
                 producer = Producer(batch.producer_id, batch.producer_epoch)
                 sent = Sent(
                     batch,
-                    self.manager.lifecycle.transactional_id,
+                    self.manager.state_machine.transactional_id,
                     producer,
                     batch.base_sequence,
-                    self.manager.lifecycle.uses_version_2,
+                    self.manager.state_machine.uses_version_2,
                 )
                 self.on_the_wire[partition].append(sent)
 
@@ -376,12 +376,16 @@ class Kit:
             elif self._progress() == before and not any(self.queues.values()):
                 return
         raise AssertionError(
-            f"did not settle: {self.manager.lifecycle.state}, queues {self.queues}, {self.request}"
+            f"did not settle: {self.manager.state_machine.state}, queues {self.queues}, {self.request}"
         )
 
     def _progress(self) -> Any:
         done = sum(batch.is_done for batch in self.batches)
-        return done, self.manager.lifecycle.state, sum(len(p.batches) for p in self.topics["t"].partitions)
+        return (
+            done,
+            self.manager.state_machine.state,
+            sum(len(p.batches) for p in self.topics["t"].partitions),
+        )
 
     def log(self, partition: int = 0) -> list[int]:
         """Numbers of the batches in a partition's log."""

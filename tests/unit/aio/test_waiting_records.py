@@ -65,7 +65,7 @@ class Cluster:
         parts: Any = self
         self.rules = RecordRules(config, ProducerInterceptors([]), parts)
         topics = Topics(config, parts, self.clock, self.wakeup, CallTimes(), lambda: "", lambda: True)
-        self.transaction_lifecycle = transactions
+        self.transactions = transactions
         self.admission = Admission(self.rules, topics, parts, transactions)
 
     @property

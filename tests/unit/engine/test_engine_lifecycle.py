@@ -15,7 +15,7 @@ import pytest
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.engine import engine_lifecycle
 from kproducer._core.engine.engine_lifecycle import EngineLifecycle
-from kproducer._core.runtime import process_lifecycle
+from kproducer._core.runtime import fork_and_exit
 from kproducer.errors import CloseTimeoutError, ConfigError, IllegalStateError, ProducerClosedError
 from tests.support.manual_clock import ManualClock
 
@@ -32,7 +32,7 @@ class Engine:
         self.lost = 0
         self.stop_errors: list[BaseException] = []
         self.while_stopping: Callable[[], object] = lambda: None
-        self.transaction_lifecycle: Any = SimpleNamespace() if config.transactional_id else None
+        self.transactions: Any = SimpleNamespace() if config.transactional_id else None
         self.gate = functools.partial(gate, self)
         self.holds_lock = False
         #: Both are read through the accumulator; each engine has slots of its own.
@@ -122,7 +122,7 @@ def test_a_start_that_fails_closes_each_object_once_and_registers_nothing(
     with pytest.raises(ConfigError):
         bench.lifecycle.start()
     assert bench.closed_objects == ["first", "second", "third"]
-    assert bench.lifecycle not in process_lifecycle.live_producers()
+    assert bench.lifecycle not in fork_and_exit.live_producers()
     assert bench.open_topics is None
 
 

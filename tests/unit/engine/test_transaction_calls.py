@@ -39,7 +39,7 @@ class Bench:
             protocol=SimpleNamespace(waits_for="EndTxn waits for broker 1")
         )
         self.accumulator = SimpleNamespace(await_completion=lambda pending, timeout_ms: self.flushed)
-        self.transaction_lifecycle: Any = self
+        self.transactions: Any = self
         self.calls = TransactionCalls(self)  # type: ignore[arg-type]
 
     # -- lifecycle and engine
@@ -128,7 +128,7 @@ def test_a_call_that_may_not_wait_begins_nothing() -> None:
 
 def test_without_a_transactional_id_every_call_names_the_setting() -> None:
     bench = Bench()
-    bench.transaction_lifecycle = None
+    bench.transactions = None
     for call in (bench.calls.commit, bench.calls.abort, bench.calls.prepare):
         with pytest.raises(IllegalStateError, match="set transactional_id"):
             call(1)  # type: ignore[operator]

@@ -123,15 +123,15 @@ def test_an_illegal_state_on_the_io_thread_is_fatal(transactional_id: str | None
 
     def move() -> None:
         bench.client.on_poll = None
-        manager.lifecycle.move_to(
+        manager.state_machine.move_to(
             TransactionState.PREPARED if transactional_id is None else TransactionState.READY
         )
 
     bench.client.on_poll = move
     bench.sender._run_guarded()
-    assert manager.lifecycle.state is TransactionState.FATAL_ERROR
+    assert manager.state_machine.state is TransactionState.FATAL_ERROR
     with pytest.raises(FatalProducerError, match="cannot be"):
-        manager.lifecycle.check_send()
+        manager.state_machine.check_send()
 
 
 @pytest.mark.parametrize("place", ["succeeded", "verdict", "failed"])
@@ -148,10 +148,10 @@ def test_an_illegal_state_that_a_batch_meets_is_fatal(monkeypatch: pytest.Monkey
     monkeypatch.setattr(manager.sequences if place == "succeeded" else manager, place, fail)
     bench.client.answer_all(sent, bench.clock.now_ms, 0 if place == "succeeded" else MESSAGE_TOO_LARGE)
     bench.step()
-    assert manager.lifecycle.state is TransactionState.FATAL_ERROR
+    assert manager.state_machine.state is TransactionState.FATAL_ERROR
     assert "cannot be that next" in str(error_of(future))
     with pytest.raises(FatalProducerError, match="cannot be that next"):
-        manager.lifecycle.begin_commit()
+        manager.state_machine.begin_commit()
     bench.client.answer_all(another, bench.clock.now_ms)
     bench.step()
     assert other.done()
@@ -167,7 +167,7 @@ def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
     bench.send()
     bench.client.answer_all(bench.step_one(), bench.clock.now_ms)
     bench.step()
-    operation = manager.lifecycle.begin_commit()
+    operation = manager.state_machine.begin_commit()
 
     def fail(*_: Any) -> Any:
         raise IllegalStateError("it cannot be that next")
@@ -185,7 +185,7 @@ def test_a_failure_with_a_request_to_a_coordinator_ends_the_producer(
         )
         link._send(request, bench.metadata.snapshot.nodes[0], bench.clock.now_ms)
         callbacks[0](None)
-    assert manager.lifecycle.state is TransactionState.FATAL_ERROR
+    assert manager.state_machine.state is TransactionState.FATAL_ERROR
     assert isinstance(operation.error, FatalProducerError)
     assert "cannot be that next" in str(operation.error)
 

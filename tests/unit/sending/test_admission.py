@@ -67,7 +67,7 @@ class Appended(NamedTuple):
 
 
 class Gate:
-    """A ``TransactionLifecycle`` as far as ``send`` uses it."""
+    """A ``TransactionStateMachine`` as far as ``send`` uses it."""
 
     def __init__(self) -> None:
         self.transaction = object()
@@ -99,7 +99,7 @@ class Bench:
         self.config = config = ProducerConfig(bootstrap_servers=("b:1",), **given)
         self.clock = ManualClock()
         self.metadata = Metadata(config)
-        self.transaction_lifecycle = Gate() if config.transactional_id else None
+        self.transactions = Gate() if config.transactional_id else None
         self.pool = BufferPool(10 * BUFFER_BYTES, BUFFER_BYTES, self.clock)
         self.queues = SimpleNamespace(is_closed=False)
         self.appended: list[Appended] = []
@@ -119,7 +119,7 @@ class Bench:
             lambda: "b:1 is down",
             lambda: self.may_wait,
         )
-        self.admission = Admission(rules, self.topics, self, self.transaction_lifecycle)  # type: ignore[arg-type]
+        self.admission = Admission(rules, self.topics, self, self.transactions)  # type: ignore[arg-type]
 
     def learn(self, topics: Mapping[str, int]) -> None:
         """The cluster has these topics, with so many partitions."""
@@ -143,8 +143,8 @@ class Bench:
 
     def ended(self) -> Any:
         """What the transaction was told, as (error, transaction)."""
-        assert self.transaction_lifecycle is not None
-        return self.transaction_lifecycle.failures
+        assert self.transactions is not None
+        return self.transactions.failures
 
     # -- accumulator, I/O thread, fast path
 
@@ -371,7 +371,7 @@ def test_a_record_passes_each_stage_once_and_may_be_asked_again() -> None:
     assert [each.value for each in bench.appended] == [b"serialized"]
     assert bench.pool.available_bytes == bench.pool.total_bytes
     assert (hooks.sent, serializer.prepared) == (1, ["t"])
-    gate = bench.transaction_lifecycle
+    gate = bench.transactions
     assert gate is not None
     # Entered once; then checked again, because each wait may have outlived the transaction.
     assert gate.checked[0] is None
@@ -388,7 +388,7 @@ def test_a_record_that_is_given_up_is_told_to_interceptors_and_transaction_once(
     error = need.timeout_error()
     for _ in range(2):
         pending.refuse(error)
-    gate = bench.transaction_lifecycle
+    gate = bench.transactions
     assert gate is not None
     assert hooks.acknowledged == [(1, error)]
     assert gate.failures == [(error, gate.transaction)]
@@ -612,7 +612,7 @@ def test_a_record_that_is_refused_in_any_way_keeps_its_transaction_from_committi
     expected = SerializationError if isinstance(failure, Exception) else type(failure)
     with pytest.raises(expected):
         bench.send()
-    gate = bench.transaction_lifecycle
+    gate = bench.transactions
     assert gate is not None
     ((told, transaction),) = gate.failures
     assert isinstance(told, KafkaError)
@@ -626,7 +626,7 @@ def test_a_transaction_that_ends_while_the_record_is_serialized_does_not_get_it(
         return b""
 
     bench = Bench(transactional_id="x", value_serializer=serialize)
-    gate = bench.transaction_lifecycle
+    gate = bench.transactions
     assert gate is not None
     before = gate.transaction
     with pytest.raises(IllegalStateError, match="has ended"):
@@ -642,7 +642,7 @@ def test_a_record_for_a_full_buffer_reaches_interceptors_and_transaction_once() 
     bench.append_error = full = BufferExhaustedError("full")
     with pytest.raises(BufferExhaustedError):
         bench.send(partition=1)
-    gate = bench.transaction_lifecycle
+    gate = bench.transactions
     assert gate is not None
     assert hooks.acknowledged == [(1, full)]
     assert gate.failures == [(full, gate.transaction)]

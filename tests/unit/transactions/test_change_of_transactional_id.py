@@ -44,17 +44,17 @@ class Stage(Kit):
     def do(self, operation: Any) -> None:
         self.settle()
         assert operation.has_ended
-        self.manager.lifecycle.acknowledge(operation)
+        self.manager.state_machine.acknowledge(operation)
         operation.raise_if_failed()
 
     def initialize(self, transactional_id: str) -> None:
-        self.manager.lifecycle.change_transactional_id(transactional_id)
-        assert self.manager.lifecycle.state is _S.UNINITIALIZED
-        self.do(self.manager.lifecycle.begin_initialize())
+        self.manager.state_machine.change_transactional_id(transactional_id)
+        assert self.manager.state_machine.state is _S.UNINITIALIZED
+        self.do(self.manager.state_machine.begin_initialize())
 
     def write(self) -> None:
         """A transaction with a batch in each partition, as far as everything is written."""
-        self.manager.lifecycle.begin_transaction()
+        self.manager.state_machine.begin_transaction()
         for partition in (0, 1):
             self.append(partition)
         self.settle()
@@ -77,15 +77,15 @@ def test_what_was_handed_over_under_one_id_stays_good_under_the_next(version: in
     for number in range(3):
         kit.initialize(f"id-{number}")
         kit.write()
-        handed.append(pickle.loads(pickle.dumps(kit.manager.lifecycle.prepare())))
+        handed.append(pickle.loads(pickle.dumps(kit.manager.state_machine.prepare())))
     assert [each.transactional_id for each in handed] == ["id-0", "id-1", "id-2"]
     assert len({each.producer_id for each in handed}) == 3
     assert kit.committed() == []
     for each in handed:
         other = TransactionManager(each.transactional_id)
-        other.lifecycle.take_over(each, "commit_prepared")
+        other.state_machine.take_over(each, "commit_prepared")
         kit.manager, writer = other, kit.manager
-        kit.do(other.lifecycle.begin_commit())
+        kit.do(other.state_machine.begin_commit())
         kit.manager = writer
     assert kit.committed() == [0, 2, 4]
     # Each sequence began at 0, and the first batch of each partition was the only one on its way.
@@ -96,12 +96,12 @@ def test_the_same_id_again_raises_the_epoch_and_ends_what_was_handed_over(versio
     kit = Stage(version)
     kit.initialize("again")
     kit.write()
-    handed = kit.manager.lifecycle.prepare()
+    handed = kit.manager.state_machine.prepare()
     kit.initialize("again")
     assert kit.manager.sequences.producer.producer_id == handed.producer_id
     assert kit.manager.sequences.producer.epoch > handed.epoch
     kit.write()
-    kit.do(kit.manager.lifecycle.begin_commit())
+    kit.do(kit.manager.state_machine.begin_commit())
     assert kit.committed() == [2]
 
 
@@ -114,25 +114,25 @@ def test_a_coordinator_is_looked_up_once_for_each_id(version: int) -> None:
 
 def test_a_refusal_under_one_id_says_nothing_about_the_next() -> None:
     kit = Stage()
-    kit.manager.lifecycle.change_transactional_id("forbidden")
-    operation = kit.manager.lifecycle.begin_initialize()
+    kit.manager.state_machine.change_transactional_id("forbidden")
+    operation = kit.manager.state_machine.begin_initialize()
     kit.ask()
     kit.reply()
     kit.ask()
     kit.reply(code=53)
     assert operation.error is not None
-    assert kit.manager.lifecycle.state is _S.UNINITIALIZED
+    assert kit.manager.state_machine.state is _S.UNINITIALIZED
     kit.initialize("allowed")
     kit.write()
-    kit.do(kit.manager.lifecycle.begin_commit())
+    kit.do(kit.manager.state_machine.begin_commit())
     assert kit.committed() == [0]
     assert kit.epochs.keys() == {"allowed"}
 
 
 def test_pauses_after_failures_end_with_the_id() -> None:
     kit = Stage()
-    kit.manager.lifecycle.change_transactional_id("troubled")
-    kit.manager.lifecycle.begin_initialize()
+    kit.manager.state_machine.change_transactional_id("troubled")
+    kit.manager.state_machine.begin_initialize()
     for _ in range(5):
         kit.now_ms += 2000
         kit.ask()
@@ -140,29 +140,29 @@ def test_pauses_after_failures_end_with_the_id() -> None:
     kit.now_ms += 2000
     kit.ask()
     kit.reply(code=53)
-    kit.manager.lifecycle.change_transactional_id("next")
-    kit.manager.lifecycle.begin_initialize()
+    kit.manager.state_machine.change_transactional_id("next")
+    kit.manager.state_machine.begin_initialize()
     assert kit.ask() is not None
 
 
 @pytest.mark.parametrize("step", ["initializing", "open", "committing", "aborting"])
 def test_it_is_refused_while_something_is_open(step: str) -> None:
     kit = Stage()
-    kit.manager.lifecycle.change_transactional_id("first")
-    operation = kit.manager.lifecycle.begin_initialize()
+    kit.manager.state_machine.change_transactional_id("first")
+    operation = kit.manager.state_machine.begin_initialize()
     if step != "initializing":
         kit.do(operation)
         kit.write()
     if step == "committing":
-        kit.manager.lifecycle.begin_commit()
+        kit.manager.state_machine.begin_commit()
     elif step == "aborting":
-        kit.manager.lifecycle.begin_abort()
-    before = kit.manager.lifecycle.state
+        kit.manager.state_machine.begin_abort()
+    before = kit.manager.state_machine.state
     with pytest.raises(IllegalStateError):
-        kit.manager.lifecycle.change_transactional_id("second")
-    assert (kit.manager.lifecycle.transactional_id, kit.manager.lifecycle.state) == ("first", before)
+        kit.manager.state_machine.change_transactional_id("second")
+    assert (kit.manager.state_machine.transactional_id, kit.manager.state_machine.state) == ("first", before)
     if step == "open":
-        kit.do(kit.manager.lifecycle.begin_commit())
+        kit.do(kit.manager.state_machine.begin_commit())
         kit.initialize("second")
 
 
@@ -170,10 +170,10 @@ def test_an_abort_that_is_due_comes_first() -> None:
     kit = Stage()
     kit.initialize("first")
     kit.write()
-    kit.manager.lifecycle.send_failed(KafkaError("too large"))
+    kit.manager.state_machine.send_failed(KafkaError("too large"))
     with pytest.raises(AbortTransactionError):
-        kit.manager.lifecycle.change_transactional_id("second")
-    kit.do(kit.manager.lifecycle.begin_abort())
+        kit.manager.state_machine.change_transactional_id("second")
+    kit.do(kit.manager.state_machine.begin_abort())
     kit.initialize("second")
 
 
@@ -183,26 +183,26 @@ def test_a_producer_that_was_fenced_is_to_be_discarded() -> None:
     kit.write()
     kit.coordination.transactions.init_producer_id("first", 60_000, NO_PRODUCER)
     with pytest.raises(FencedError):
-        kit.do(kit.manager.lifecycle.begin_commit())
+        kit.do(kit.manager.state_machine.begin_commit())
     with pytest.raises(FatalProducerError):
-        kit.manager.lifecycle.change_transactional_id("second")
+        kit.manager.state_machine.change_transactional_id("second")
 
 
 def test_records_are_refused_until_the_next_transaction() -> None:
     kit = Stage()
     opened: list[bool] = []
-    lifecycle = kit.manager.lifecycle
-    lifecycle.hooks = lifecycle.hooks._replace(gate=opened.append)
+    state_machine = kit.manager.state_machine
+    state_machine.hooks = state_machine.hooks._replace(gate=opened.append)
     kit.initialize("first")
     kit.write()
-    kit.manager.lifecycle.prepare()
-    kit.manager.lifecycle.change_transactional_id("second")
+    kit.manager.state_machine.prepare()
+    kit.manager.state_machine.change_transactional_id("second")
     assert opened == [True, False]
-    assert not kit.manager.lifecycle.uses_version_2
+    assert not kit.manager.state_machine.uses_version_2
     with pytest.raises(IllegalStateError):
         kit.append()
-    kit.do(kit.manager.lifecycle.begin_initialize())
-    kit.manager.lifecycle.begin_transaction()
+    kit.do(kit.manager.state_machine.begin_initialize())
+    kit.manager.state_machine.begin_transaction()
     assert opened == [True, False, True]
 
 
@@ -210,11 +210,11 @@ def test_each_id_has_the_version_that_the_cluster_has_by_then() -> None:
     kit = Stage(1)
     kit.initialize("old")
     kit.write()
-    assert kit.manager.lifecycle.prepare().transaction_version == 1
+    assert kit.manager.state_machine.prepare().transaction_version == 1
     kit.transaction_version = 2
     kit.initialize("new")
     kit.write()
-    assert kit.manager.lifecycle.prepare().transaction_version == 2
+    assert kit.manager.state_machine.prepare().transaction_version == 2
 
 
 def test_epochs_that_are_used_up_are_followed_by_another_producer_id(version: int) -> None:
@@ -226,9 +226,9 @@ def test_epochs_that_are_used_up_are_followed_by_another_producer_id(version: in
         ids.add(kit.manager.sequences.producer.producer_id)
         kit.write()
         if number % 2:
-            kit.manager.lifecycle.prepare()
+            kit.manager.state_machine.prepare()
         else:
-            kit.do(kit.manager.lifecycle.begin_commit())
+            kit.do(kit.manager.state_machine.begin_commit())
     assert len(ids) > 1
     kit.initialize("worn")
     assert kit.committed() == [0, 4, 8, 12]

@@ -28,12 +28,12 @@ class Stage(Kit):
     def __init__(self, version: int = 1, **options: Any) -> None:
         super().__init__(version=version, **options)
         self.asked: list[int] = []
-        self.do(self.manager.lifecycle.begin_initialize())
+        self.do(self.manager.state_machine.begin_initialize())
 
     def do(self, operation: Any) -> None:
         self.settle()
         assert operation.has_ended
-        self.manager.lifecycle.acknowledge(operation)
+        self.manager.state_machine.acknowledge(operation)
         operation.raise_if_failed()
 
     def reply(self, *arguments: Any, **how: Any) -> None:
@@ -56,13 +56,15 @@ class Stage(Kit):
                 self.reply(**how)
                 return
             self.reply()
-        raise AssertionError(f"API {api_key} was not asked; {self.asked}, {self.manager.lifecycle.state}")
+        raise AssertionError(f"API {api_key} was not asked; {self.asked}, {self.manager.state_machine.state}")
 
     def end(self, commit: bool) -> Any:
-        return self.manager.lifecycle.begin_commit() if commit else self.manager.lifecycle.begin_abort()
+        return (
+            self.manager.state_machine.begin_commit() if commit else self.manager.state_machine.begin_abort()
+        )
 
     def send_offset(self, offset: int) -> Any:
-        return self.manager.lifecycle.send_offsets({TP: OffsetAndMetadata(offset)}, GROUP)
+        return self.manager.state_machine.send_offsets({TP: OffsetAndMetadata(offset)}, GROUP)
 
     @property
     def committed_offset(self) -> int:
@@ -71,7 +73,7 @@ class Stage(Kit):
 
 def commit_without_answer(kit: Stage) -> Any:
     """Write one record and commit; the coordinator commits, and its answer is lost."""
-    kit.manager.lifecycle.begin_transaction()
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     operation = kit.end(True)
     kit.reply_to(END, lost=True)
@@ -85,7 +87,7 @@ def test_after_an_unanswered_request_the_next_transaction_has_another_epoch(
 ) -> None:
     kit = Stage()
     first = kit.manager.sequences.producer
-    kit.manager.lifecycle.begin_transaction()
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     offsets = kit.send_offset(5)
     if api_key != END:
@@ -104,7 +106,7 @@ def test_where_everything_is_answered_the_epoch_stays() -> None:
     kit = Stage()
     first = kit.manager.sequences.producer
     for commit in (True, False, True):
-        kit.manager.lifecycle.begin_transaction()
+        kit.manager.state_machine.begin_transaction()
         kit.append()
         kit.do(kit.send_offset(5))
         kit.do(kit.end(commit))
@@ -116,19 +118,19 @@ def test_where_everything_is_answered_the_epoch_stays() -> None:
 def test_a_delayed_end_by_whom_it_was_handed_to_does_not_end_the_next(commit: bool) -> None:
     """It was sent by another process; nobody here knows whether it was answered."""
     kit = Stage()
-    kit.manager.lifecycle.begin_transaction()
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     kit.settle()
-    handed = kit.manager.lifecycle.prepare()
+    handed = kit.manager.state_machine.prepare()
     other = TransactionManager(handed.transactional_id)
-    other.lifecycle.take_over(handed, "abort_prepared")
-    operation = other.lifecycle.begin_commit() if commit else other.lifecycle.begin_abort()
+    other.state_machine.take_over(handed, "abort_prepared")
+    operation = other.state_machine.begin_commit() if commit else other.state_machine.begin_abort()
     mine, kit.manager = kit.manager, other
     kit.reply_to(END, late=True)
     kit.do(operation)
     kit.manager = mine
     kit.do(kit.end(commit))
-    kit.manager.lifecycle.begin_transaction()
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     kit.settle()
     assert kit.late_request_arrives() == END
@@ -146,7 +148,7 @@ def test_a_committed_transaction_is_a_success_even_if_the_next_epoch_is_refused(
     kit.do(operation)
     assert kit.committed() == [0]
     with pytest.raises(FencedError):
-        kit.manager.lifecycle.begin_transaction()
+        kit.manager.state_machine.begin_transaction()
 
 
 def test_where_the_next_epoch_may_be_asked_for_later_the_error_names_why() -> None:
@@ -155,9 +157,9 @@ def test_where_the_next_epoch_may_be_asked_for_later_the_error_names_why() -> No
     kit.reply_to(INIT, code=53)
     kit.do(operation)
     with pytest.raises(IllegalStateError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
-        kit.manager.lifecycle.begin_transaction()
-    kit.do(kit.manager.lifecycle.begin_initialize())
-    kit.manager.lifecycle.begin_transaction()
+        kit.manager.state_machine.begin_transaction()
+    kit.do(kit.manager.state_machine.begin_initialize())
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     kit.do(kit.end(True))
     assert kit.committed() == [0, 1]
@@ -171,9 +173,9 @@ def test_a_coordinator_that_wants_an_abort_after_the_commit_ends_the_producer_on
     kit.reply_to(INIT, lost=True)
     kit.reply_to(FIND, code=120)
     kit.do(operation)
-    assert kit.manager.lifecycle.state is _S.FATAL_ERROR
+    assert kit.manager.state_machine.state is _S.FATAL_ERROR
     with pytest.raises(FatalProducerError):
-        kit.manager.lifecycle.begin_transaction()
+        kit.manager.state_machine.begin_transaction()
 
 
 def test_brokers_that_cannot_raise_the_epoch_go_on_with_the_same() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer._core.transactions.coordinator_link import CoordinatorLink
-from kproducer._core.transactions.transaction_lifecycle import ProducerHooks
 from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state import TransactionState
+from kproducer._core.transactions.transaction_state_machine import ProducerHooks
 from kproducer.errors import AuthenticationError, BootstrapResolutionError
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock
@@ -52,12 +52,12 @@ def test_an_initialization_fails_at_once_and_may_be_repeated(node: Node | None) 
     client = RefusedClient(node)
     link = CoordinatorLink(manager.protocol, client, ManualClock())  # type: ignore[arg-type]
     for _ in range(2):
-        operation = manager.lifecycle.begin_initialize()
+        operation = manager.state_machine.begin_initialize()
         link.step(0)
         assert operation.has_ended
         assert operation.error is ERROR
-        assert manager.lifecycle.state is TransactionState.UNINITIALIZED
-        manager.lifecycle.acknowledge(operation)
+        assert manager.state_machine.state is TransactionState.UNINITIALIZED
+        manager.state_machine.acknowledge(operation)
 
 
 def test_a_broker_that_is_down_is_asked_again() -> None:
@@ -65,17 +65,17 @@ def test_a_broker_that_is_down_is_asked_again() -> None:
     client = RefusedClient(NODE)
     client.error = None
     link = CoordinatorLink(manager.protocol, client, ManualClock())  # type: ignore[arg-type]
-    operation = manager.lifecycle.begin_initialize()
+    operation = manager.state_machine.begin_initialize()
     link.step(0)
     assert not operation.has_ended
 
 
 def test_an_idempotent_producer_goes_on_asking() -> None:
     manager = TransactionManager(None)
-    manager.lifecycle.hooks = ProducerHooks(has_incomplete=lambda: True)
+    manager.state_machine.hooks = ProducerHooks(has_incomplete=lambda: True)
     link = CoordinatorLink(manager.protocol, RefusedClient(NODE), ManualClock())  # type: ignore[arg-type]
     link.step(0)
-    assert manager.lifecycle.state is TransactionState.INITIALIZING
+    assert manager.state_machine.state is TransactionState.INITIALIZING
 
 
 def test_names_that_were_not_resolved_in_time_end_the_producer() -> None:
@@ -83,7 +83,7 @@ def test_names_that_were_not_resolved_in_time_end_the_producer() -> None:
     manager = TransactionManager("tx")
     client = RefusedClient(NODE)
     client.bootstrap_error = BootstrapResolutionError("no name could be resolved")
-    operation = manager.lifecycle.begin_initialize()
+    operation = manager.state_machine.begin_initialize()
     CoordinatorLink(manager.protocol, client, ManualClock()).step(0)  # type: ignore[arg-type]
     assert operation.has_ended
     assert type(operation.error) is BootstrapResolutionError

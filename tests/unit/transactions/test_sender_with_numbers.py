@@ -141,7 +141,7 @@ def test_an_abort_does_not_wait_for_numbered_batches_that_were_given_up() -> Non
     given_up = bench.send()
     answer(bench, bench.step_one(), NOT_ENOUGH_REPLICAS)
     bench.step()
-    manager.lifecycle.begin_abort()
+    manager.state_machine.begin_abort()
     assert not manager.protocol.next_request(bench.clock.now_ms)
     bench.accumulator.abort_undrained_batches(TransactionAbortedError("aborted"), sent_too=True)
     assert error_of(given_up).outcome is Outcome.REJECTED

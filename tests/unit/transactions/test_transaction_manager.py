@@ -50,8 +50,8 @@ class Stage(Kit):
         super().__init__(version=version, **options)
         self.asked: list[int] = []
         if begin:
-            self.do(self.manager.lifecycle.begin_initialize())
-            self.manager.lifecycle.begin_transaction()
+            self.do(self.manager.state_machine.begin_initialize())
+            self.manager.state_machine.begin_transaction()
             self.asked.clear()
 
     def reply(
@@ -64,14 +64,14 @@ class Stage(Kit):
     def do(self, operation: Any) -> None:
         self.settle()
         assert operation.has_ended
-        self.manager.lifecycle.acknowledge(operation)
+        self.manager.state_machine.acknowledge(operation)
         operation.raise_if_failed()
 
     def commit(self) -> None:
-        self.do(self.manager.lifecycle.begin_commit())
+        self.do(self.manager.state_machine.begin_commit())
 
     def abort(self) -> None:
-        self.do(self.manager.lifecycle.begin_abort())
+        self.do(self.manager.state_machine.begin_abort())
 
     def answer_next(self, api_key: int, code: int | None = None, **how: Any) -> None:
         """Let all go well up to the next request of an API, and answer that one so."""
@@ -88,7 +88,7 @@ class Stage(Kit):
                 self.reply(code, **how)
                 return
             self.reply()
-        raise AssertionError(f"API {api_key} was not asked; {self.asked}, {self.manager.lifecycle.state}")
+        raise AssertionError(f"API {api_key} was not asked; {self.asked}, {self.manager.state_machine.state}")
 
     @property
     def transaction(self) -> Any:
@@ -114,22 +114,27 @@ def test_from_each_state_something_leads_on_and_the_end_is_an_end() -> None:
 def test_calls_out_of_order_are_refused_and_change_nothing() -> None:
     kit = Stage(begin=False)
     manager = kit.manager
-    lifecycle = manager.lifecycle
-    in_transaction = (lifecycle.check_send, lifecycle.begin_commit, lifecycle.begin_abort, lifecycle.prepare)
-    for call in (lifecycle.begin_transaction, *in_transaction):
+    state_machine = manager.state_machine
+    in_transaction = (
+        state_machine.check_send,
+        state_machine.begin_commit,
+        state_machine.begin_abort,
+        state_machine.prepare,
+    )
+    for call in (state_machine.begin_transaction, *in_transaction):
         with pytest.raises(IllegalStateError, match=r"not initialized; call init_transactions\(\) once"):
             call()
-    kit.do(lifecycle.begin_initialize())
+    kit.do(state_machine.begin_initialize())
     with pytest.raises(IllegalStateError, match="called before"):
-        lifecycle.begin_initialize()
+        state_machine.begin_initialize()
     for call in in_transaction:
         with pytest.raises(IllegalStateError, match=r"call begin_transaction\(\) first"):
             call()
-    lifecycle.begin_transaction()
+    state_machine.begin_transaction()
     with pytest.raises(
         IllegalStateError, match=r"open transaction; end it first, with commit_transaction\(\)"
     ):
-        lifecycle.begin_transaction()
+        state_machine.begin_transaction()
     kit.append()
     kit.commit()
     assert kit.committed() == [0]
@@ -138,21 +143,21 @@ def test_calls_out_of_order_are_refused_and_change_nothing() -> None:
 def test_a_call_that_timed_out_is_taken_up_again_by_the_same_call_only() -> None:
     kit = Stage()
     kit.append()
-    operation = kit.manager.lifecycle.begin_commit()
-    assert kit.manager.lifecycle.begin_commit() is operation
-    for call in (kit.manager.lifecycle.begin_abort, kit.manager.lifecycle.begin_transaction):
+    operation = kit.manager.state_machine.begin_commit()
+    assert kit.manager.state_machine.begin_commit() is operation
+    for call in (kit.manager.state_machine.begin_abort, kit.manager.state_machine.begin_transaction):
         with pytest.raises(IllegalStateError, match="commit_transaction is not done yet"):
             call()
     kit.settle()
-    assert kit.manager.lifecycle.begin_commit() is operation
-    kit.manager.lifecycle.acknowledge(operation)
+    assert kit.manager.state_machine.begin_commit() is operation
+    kit.manager.state_machine.acknowledge(operation)
     with pytest.raises(IllegalStateError):
-        kit.manager.lifecycle.begin_commit()
+        kit.manager.state_machine.begin_commit()
 
 
 def test_one_request_to_a_coordinator_is_under_way_at_a_time() -> None:
     kit = Stage(begin=False)
-    kit.manager.lifecycle.begin_initialize()
+    kit.manager.state_machine.begin_initialize()
     assert kit.ask() is not None
     assert not kit.manager.protocol.next_request(kit.now_ms + 60_000)
 
@@ -162,32 +167,32 @@ def test_the_response_to_the_request_under_way_comes_before_the_end() -> None:
     kit.append()
     kit.pump()
     assert kit.ask() is not None
-    kit.manager.lifecycle.begin_abort()
+    kit.manager.state_machine.begin_abort()
     assert not kit.manager.protocol.next_request(kit.now_ms)
-    assert kit.manager.lifecycle.state is _S.ABORTING
+    assert kit.manager.state_machine.state is _S.ABORTING
     kit.reply()
     kit.settle()
-    assert kit.manager.lifecycle.state is _S.READY
+    assert kit.manager.state_machine.state is _S.READY
 
 
 def test_once_an_abort_has_begun_only_batches_that_were_sent_before_are_sent() -> None:
     kit = Stage()
     batch = kit.append()
     assert kit.manager.may_drain(batch, kit.now_ms)
-    kit.manager.lifecycle.begin_abort()
+    kit.manager.state_machine.begin_abort()
     assert not kit.manager.may_drain(batch, kit.now_ms)
 
 
 def test_closing_ends_every_wait() -> None:
     kit = Stage(version=1)
     kit.append()
-    offsets = kit.manager.lifecycle.send_offsets(OFFSETS, GROUP)
-    commit = kit.manager.lifecycle.begin_commit()
-    kit.manager.lifecycle.close()
+    offsets = kit.manager.state_machine.send_offsets(OFFSETS, GROUP)
+    commit = kit.manager.state_machine.begin_commit()
+    kit.manager.state_machine.close()
     assert isinstance(offsets.error, ProducerClosedError)
     assert isinstance(commit.error, ProducerClosedError)
     with pytest.raises(FatalProducerError):
-        kit.manager.lifecycle.begin_transaction()
+        kit.manager.state_machine.begin_transaction()
     assert kit.ask() is None
 
 
@@ -200,7 +205,7 @@ def test_protocol_1_adds_partitions_together_and_once() -> None:
     for partition in (0, 1, 0):
         kit.append(partition)
     kit.commit()
-    kit.manager.lifecycle.begin_transaction()
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     kit.commit()
     assert kit.asked == [ADD_PARTITIONS, END, ADD_PARTITIONS, END]
@@ -226,11 +231,11 @@ def test_protocol_2_adds_nothing_and_takes_the_next_epoch_from_the_end() -> None
     kit = Stage(version=2)
     before = kit.manager.sequences.producer
     kit.append()
-    kit.manager.lifecycle.send_offsets(OFFSETS, GROUP)
+    kit.manager.state_machine.send_offsets(OFFSETS, GROUP)
     kit.commit()
     assert kit.asked == [FIND, COMMIT_OFFSETS, END]
     assert kit.manager.sequences.producer == before.raised()
-    kit.manager.lifecycle.begin_transaction()
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     kit.commit()
     assert [(b.producer_epoch - before.epoch, b.base_sequence) for b in kit.partition(0).batches] == [
@@ -245,17 +250,17 @@ def test_an_empty_transaction_asks_nobody(version: int, ending: str) -> None:
     kit = Stage(version=version)
     getattr(kit, ending)()
     assert kit.asked == []
-    assert kit.manager.lifecycle.state is _S.READY
+    assert kit.manager.state_machine.state is _S.READY
 
 
 def test_the_protocol_is_chosen_when_a_transaction_begins() -> None:
     kit = Stage(version=1)
     kit.transaction_version = 2
     kit.append()
-    assert not kit.manager.lifecycle.uses_version_2
+    assert not kit.manager.state_machine.uses_version_2
     kit.commit()
-    kit.manager.lifecycle.begin_transaction()
-    assert kit.manager.lifecycle.uses_version_2
+    kit.manager.state_machine.begin_transaction()
+    assert kit.manager.state_machine.uses_version_2
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -270,14 +275,14 @@ def test_an_abort_gives_up_what_was_not_sent_and_hides_what_was(version: int) ->
     assert sent.endings == [None]
     assert isinstance(waiting.endings[0], TransactionAbortedError)
     assert (kit.log(), kit.committed()) == ([0], [])
-    assert kit.manager.lifecycle.state is _S.READY
+    assert kit.manager.state_machine.state is _S.READY
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_end_waits_for_the_records(version: int) -> None:
     kit = Stage(version=version)
     kit.append()
-    operation = kit.manager.lifecycle.begin_commit()
+    operation = kit.manager.state_machine.begin_commit()
     if version == 1:
         kit.answer_next(ADD_PARTITIONS)
     kit.pump()
@@ -296,7 +301,7 @@ def test_the_end_waits_for_a_record_that_is_sent_just_before_it() -> None:
 
     def send_and_commit() -> None:
         kit.append()
-        kit.manager.lifecycle.begin_commit()
+        kit.manager.state_machine.begin_commit()
 
     def has_incomplete() -> bool:
         found = kit.has_incomplete
@@ -306,33 +311,33 @@ def test_the_end_waits_for_a_record_that_is_sent_just_before_it() -> None:
             threads[0].join(0.2)
         return found
 
-    kit.manager.lifecycle.hooks = kit.manager.lifecycle.hooks._replace(has_incomplete=has_incomplete)
+    kit.manager.state_machine.hooks = kit.manager.state_machine.hooks._replace(has_incomplete=has_incomplete)
     assert not kit.manager.protocol.next_request(kit.now_ms)
     threads[0].join()
     kit.settle()
-    assert kit.manager.lifecycle.state is _S.READY
+    assert kit.manager.state_machine.state is _S.READY
     assert kit.committed() == [0, 1]
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_offsets_are_committed_with_the_transaction(version: int) -> None:
     kit = Stage(version=version)
-    operation = kit.manager.lifecycle.send_offsets(OFFSETS, GROUP)
+    operation = kit.manager.state_machine.send_offsets(OFFSETS, GROUP)
     kit.settle()
     operation.raise_if_failed()
     group = kit.coordination.group("g")
     assert (group.committed, len(group.pending)) == ({}, 1)
     kit.commit()
     assert {place: position.offset for place, position in group.committed.items()} == {("t", 0): 5}
-    kit.manager.lifecycle.begin_transaction()
-    kit.do(kit.manager.lifecycle.send_offsets({TP: OffsetAndMetadata(9)}, GROUP))
+    kit.manager.state_machine.begin_transaction()
+    kit.do(kit.manager.state_machine.send_offsets({TP: OffsetAndMetadata(9)}, GROUP))
     kit.abort()
     assert group.committed["t", 0].offset == 5
 
 
 def test_offsets_without_any_are_no_work_and_bad_ones_are_refused() -> None:
     kit = Stage()
-    assert kit.manager.lifecycle.send_offsets({}, GROUP).has_ended
+    assert kit.manager.state_machine.send_offsets({}, GROUP).has_ended
     for offsets, group in (
         (OFFSETS, None),
         (OFFSETS, ConsumerGroupMetadata("")),
@@ -340,7 +345,7 @@ def test_offsets_without_any_are_no_work_and_bad_ones_are_refused() -> None:
         (OFFSETS, ConsumerGroupMetadata("g", generation_id=1)),
     ):
         with pytest.raises(InvalidArgumentError):
-            kit.manager.lifecycle.send_offsets(offsets, group)  # type: ignore[arg-type]
+            kit.manager.state_machine.send_offsets(offsets, group)  # type: ignore[arg-type]
     assert kit.ask() is None
 
 
@@ -355,12 +360,12 @@ def test_offsets_without_any_are_no_work_and_bad_ones_are_refused() -> None:
 def test_offsets_of_a_stale_member_end_the_transaction(group: ConsumerGroupMetadata, code: int) -> None:
     kit = Stage()
     kit.coordination.group("g").member = Member("member", 3, "static")
-    operation = kit.manager.lifecycle.send_offsets(OFFSETS, group)
+    operation = kit.manager.state_machine.send_offsets(OFFSETS, group)
     kit.settle()
     assert isinstance(operation.error, AbortTransactionError)
     assert operation.error.__cause__.code == code  # type: ignore[union-attr]
     kit.abort()
-    assert kit.manager.lifecycle.state is _S.READY
+    assert kit.manager.state_machine.state is _S.READY
 
 
 # -- errors ----------------------------------------------------------------------------------------------
@@ -380,21 +385,21 @@ def test_coordinators_are_asked_until_they_answer(version: int, how: Any) -> Non
         else:
             kit.answer_next(api_key, how)
 
-    initialize = kit.manager.lifecycle.begin_initialize()
+    initialize = kit.manager.state_machine.begin_initialize()
     disturb(FIND)
     disturb(INIT)
     kit.do(initialize)
-    kit.manager.lifecycle.begin_transaction()
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     if version == 1:
         disturb(ADD_PARTITIONS)
-    offsets = kit.manager.lifecycle.send_offsets(OFFSETS, GROUP)
+    offsets = kit.manager.state_machine.send_offsets(OFFSETS, GROUP)
     if version == 1:
         disturb(ADD_OFFSETS)
     disturb(COMMIT_OFFSETS)
     kit.settle()
     offsets.raise_if_failed()
-    commit = kit.manager.lifecycle.begin_commit()
+    commit = kit.manager.state_machine.begin_commit()
     disturb(END)
     kit.do(commit)
     assert kit.committed() == [0]
@@ -436,7 +441,7 @@ def test_a_crashed_predecessor_is_waited_out() -> None:
     newer = Stage(begin=False)
     newer.coordination, newer.topics = kit.coordination, kit.topics
     kit.coordination.transactions.settling = 3
-    newer.do(newer.manager.lifecycle.begin_initialize())
+    newer.do(newer.manager.state_machine.begin_initialize())
     assert newer.asked.count(INIT) == 5
     assert kit.committed() == []
 
@@ -448,26 +453,26 @@ def test_a_crashed_predecessor_is_waited_out() -> None:
 )
 def test_fencing_ends_the_producer(version: int, code: int, api_key: int) -> None:
     kit = Stage(version=version, begin=False)
-    operation = kit.manager.lifecycle.begin_initialize()
+    operation = kit.manager.state_machine.begin_initialize()
     if api_key != INIT:
         kit.do(operation)
-        kit.manager.lifecycle.begin_transaction()
+        kit.manager.state_machine.begin_transaction()
         kit.append()
-        kit.manager.lifecycle.send_offsets(OFFSETS, GROUP)
-        operation = kit.manager.lifecycle.begin_commit()
+        kit.manager.state_machine.send_offsets(OFFSETS, GROUP)
+        operation = kit.manager.state_machine.begin_commit()
     kit.answer_next(api_key, code)
     assert isinstance(operation.error, FencedError)
-    kit.manager.lifecycle.acknowledge(operation)
+    kit.manager.state_machine.acknowledge(operation)
     for call in (
-        kit.manager.lifecycle.begin_transaction,
-        kit.manager.lifecycle.begin_commit,
-        kit.manager.lifecycle.begin_abort,
+        kit.manager.state_machine.begin_transaction,
+        kit.manager.state_machine.begin_commit,
+        kit.manager.state_machine.begin_abort,
     ):
         with pytest.raises(FencedError):
             call()
     kit.settle()
     assert not kit.has_incomplete
-    kit.manager.lifecycle.close()
+    kit.manager.state_machine.close()
 
 
 def test_the_older_of_two_producers_is_fenced_and_its_data_never_seen() -> None:
@@ -477,7 +482,7 @@ def test_the_older_of_two_producers_is_fenced_and_its_data_never_seen() -> None:
     kit.answer(0)
     kit.coordination.transactions.init_producer_id(TRANSACTIONAL_ID, 1000, NO_PRODUCER)
     kit.append()
-    operation = kit.manager.lifecycle.begin_commit()
+    operation = kit.manager.state_machine.begin_commit()
     kit.settle()
     assert operation.error is not None
     assert kit.committed() == []
@@ -493,19 +498,19 @@ def test_a_failed_batch_allows_an_abort_only_and_then_another_transaction(versio
     kit.pump()
     before = kit.manager.sequences.producer
     kit.answer(0, code)
-    assert kit.manager.lifecycle.state is _S.ABORTABLE_ERROR
+    assert kit.manager.state_machine.state is _S.ABORTABLE_ERROR
     assert batch.endings[0] is not None
     for call in (
-        kit.manager.lifecycle.begin_commit,
+        kit.manager.state_machine.begin_commit,
         lambda: kit.append(),
-        kit.manager.lifecycle.begin_transaction,
+        kit.manager.state_machine.begin_transaction,
     ):
         with pytest.raises(AbortTransactionError) as caught:
             call()
         assert caught.value.__cause__ is batch.endings[0]
     kit.abort()
     assert kit.manager.sequences.producer == before.raised()
-    kit.manager.lifecycle.begin_transaction()
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     kit.commit()
     assert kit.committed() == [1]
@@ -517,16 +522,16 @@ def test_some_answers_to_batches_end_the_producer(code: int) -> None:
     kit.append()
     kit.pump()
     kit.answer(0, code)
-    assert kit.manager.lifecycle.state is _S.FATAL_ERROR
+    assert kit.manager.state_machine.state is _S.FATAL_ERROR
 
 
 def test_a_send_that_raised_forbids_the_commit() -> None:
     kit = Stage()
-    kit.manager.lifecycle.send_failed(KafkaError("too large"))
+    kit.manager.state_machine.send_failed(KafkaError("too large"))
     with pytest.raises(AbortTransactionError, match="too large"):
-        kit.manager.lifecycle.begin_commit()
+        kit.manager.state_machine.begin_commit()
     kit.abort()
-    assert kit.manager.lifecycle.state is _S.READY
+    assert kit.manager.state_machine.state is _S.READY
 
 
 def test_a_denied_topic_adds_no_partition_and_allows_an_abort() -> None:
@@ -551,7 +556,7 @@ def test_a_denied_topic_is_the_reason_and_not_the_partitions_that_were_left_out_
     codes = {TopicPartition("t", i): Result(29 if i == denied else 55) for i in range(3)}
     request.parse = lambda body: codes  # type: ignore[method-assign, assignment]
     kit.reply()
-    assert isinstance(kit.manager.lifecycle.cause, TopicAuthorizationFailedError)
+    assert isinstance(kit.manager.state_machine.cause, TopicAuthorizationFailedError)
 
 
 @pytest.mark.parametrize("busy", [0, 1])
@@ -577,7 +582,7 @@ def test_the_lost_answer_that_may_have_begun_a_transaction_is_no_obstacle_to_an_
     kit.answer_next(ADD_PARTITIONS, lost=True, applied=False)
     kit.abort()
     assert kit.asked[-2:] == [END, INIT]
-    assert kit.manager.lifecycle.state is _S.READY
+    assert kit.manager.state_machine.state is _S.READY
 
 
 def test_transaction_abortable_while_aborting_ends_the_producer() -> None:
@@ -585,7 +590,7 @@ def test_transaction_abortable_while_aborting_ends_the_producer() -> None:
     kit.append()
     kit.pump()
     kit.answer(0)
-    operation = kit.manager.lifecycle.begin_abort()
+    operation = kit.manager.state_machine.begin_abort()
     kit.answer_next(END, 120)
     assert isinstance(operation.error, FatalProducerError)
 
@@ -596,8 +601,8 @@ def test_a_coordinator_that_forgot_us_leaves_nothing_to_abort() -> None:
     kit.settle()
     kit.coordination.transactions.forget(TRANSACTIONAL_ID)
     kit.abort()
-    assert kit.manager.lifecycle.state is _S.READY
-    kit.manager.lifecycle.begin_transaction()
+    assert kit.manager.state_machine.state is _S.READY
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     kit.commit()
     assert 1 in kit.log()
@@ -610,7 +615,7 @@ def test_a_broker_that_cannot_raise_epochs_ends_a_producer_that_lost_track() -> 
     kit.pump()
     kit.disconnect(0, applied=0)
     kit.expire(batch)
-    operation = kit.manager.lifecycle.begin_abort()
+    operation = kit.manager.state_machine.begin_abort()
     kit.settle()
     assert isinstance(operation.error, FatalProducerError)
     assert "raise the epoch" in str(operation.error)
@@ -619,28 +624,28 @@ def test_a_broker_that_cannot_raise_epochs_ends_a_producer_that_lost_track() -> 
 @pytest.mark.parametrize("code", [31, 53])
 def test_missing_rights_refuse_the_initialization_and_it_may_be_repeated(code: int) -> None:
     kit = Stage(begin=False)
-    operation = kit.manager.lifecycle.begin_initialize()
+    operation = kit.manager.state_machine.begin_initialize()
     kit.answer_next(INIT, code)
-    kit.manager.lifecycle.acknowledge(operation)
+    kit.manager.state_machine.acknowledge(operation)
     with pytest.raises(type(operation.error)):  # type: ignore[arg-type]
         operation.raise_if_failed()
-    assert kit.manager.lifecycle.state is _S.UNINITIALIZED
-    kit.do(kit.manager.lifecycle.begin_initialize())
-    assert kit.manager.lifecycle.state is _S.READY
+    assert kit.manager.state_machine.state is _S.UNINITIALIZED
+    kit.do(kit.manager.state_machine.begin_initialize())
+    assert kit.manager.state_machine.state is _S.READY
 
 
 def test_missing_rights_to_the_id_are_noticed_when_the_coordinator_is_looked_up() -> None:
     kit = Stage(begin=False)
-    operation = kit.manager.lifecycle.begin_initialize()
+    operation = kit.manager.state_machine.begin_initialize()
     kit.answer_next(FIND, 53)
     assert isinstance(operation.error, TransactionalIdAuthorizationFailedError)
-    assert kit.manager.lifecycle.state is _S.UNINITIALIZED
+    assert kit.manager.state_machine.state is _S.UNINITIALIZED
 
 
 def test_a_timeout_above_the_brokers_maximum_is_fatal() -> None:
     kit = Stage(begin=False)
     kit.coordination.transactions.max_timeout_ms = 1000
-    operation = kit.manager.lifecycle.begin_initialize()
+    operation = kit.manager.state_machine.begin_initialize()
     kit.settle()
     assert isinstance(operation.error, FatalProducerError)
     assert isinstance(operation.error.__cause__, InvalidTransactionTimeoutError)
@@ -651,12 +656,12 @@ def test_protocol_2_goes_on_after_a_timeout() -> None:
     kit.append()
     kit.settle()
     kit.coordination.transactions.time_out(TRANSACTIONAL_ID, version_2=True)
-    operation = kit.manager.lifecycle.begin_commit()
+    operation = kit.manager.state_machine.begin_commit()
     kit.settle()
     assert isinstance(operation.error, AbortTransactionError)
     assert isinstance(operation.error.__cause__, TransactionAbortedError)
     kit.abort()
-    kit.manager.lifecycle.begin_transaction()
+    kit.manager.state_machine.begin_transaction()
     kit.append()
     kit.commit()
     assert kit.committed() == [1]
@@ -667,7 +672,7 @@ def test_protocol_1_is_fenced_by_a_timeout() -> None:
     kit.append()
     kit.settle()
     kit.coordination.transactions.time_out(TRANSACTIONAL_ID, version_2=False)
-    operation = kit.manager.lifecycle.begin_commit()
+    operation = kit.manager.state_machine.begin_commit()
     kit.settle()
     assert isinstance(operation.error, FencedError)
     assert kit.committed() == []
@@ -679,14 +684,14 @@ def test_protocol_1_is_fenced_by_a_timeout() -> None:
 def prepared(kit: Stage) -> PreparedTransaction:
     kit.append()
     kit.settle()
-    handed = kit.manager.lifecycle.prepare()
+    handed = kit.manager.state_machine.prepare()
     return pickle.loads(pickle.dumps(handed))
 
 
 def finisher(kit: Stage, handed: PreparedTransaction) -> Stage:
     other = Stage(version=1, begin=False)
     other.coordination, other.topics, other.transaction_version = kit.coordination, kit.topics, 2
-    other.manager.lifecycle.take_over(handed, "commit_prepared")
+    other.manager.state_machine.take_over(handed, "commit_prepared")
     return other
 
 
@@ -701,7 +706,7 @@ def test_another_process_commits_and_may_do_so_twice(version: int) -> None:
     for _ in range(2):
         other = finisher(kit, handed)
         other.commit()
-        assert other.manager.lifecycle.state is _S.UNINITIALIZED
+        assert other.manager.state_machine.state is _S.UNINITIALIZED
     assert kit.committed() == [0]
 
 
@@ -729,16 +734,16 @@ def test_the_same_process_may_end_what_it_prepared() -> None:
     prepared(kit)
     kit.commit()
     assert kit.committed() == [0]
-    assert kit.manager.lifecycle.state is _S.READY
+    assert kit.manager.state_machine.state is _S.READY
 
 
 def test_a_hand_over_may_be_repeated_where_it_was_prepared() -> None:
     kit = Stage()
     handed = prepared(kit)
-    assert kit.manager.lifecycle.prepare() == handed
+    assert kit.manager.state_machine.prepare() == handed
     other = finisher(kit, handed)
     with pytest.raises(IllegalStateError, match="prepare: the producer is in a transaction that was handed"):
-        other.manager.lifecycle.prepare()
+        other.manager.state_machine.prepare()
 
 
 def test_the_end_of_a_taken_over_transaction_is_not_requested_twice() -> None:
@@ -749,33 +754,33 @@ def test_the_end_of_a_taken_over_transaction_is_not_requested_twice() -> None:
     kit = Stage()
     handed = prepared(kit)
     other = finisher(kit, handed)
-    operation = other.manager.lifecycle.begin_commit("commit_prepared")
+    operation = other.manager.state_machine.begin_commit("commit_prepared")
     other.settle()
     assert operation.has_ended
     requests = list(other.asked)
-    again = other.manager.lifecycle.take_over(handed, "commit_prepared").begin_commit("commit_prepared")
+    again = other.manager.state_machine.take_over(handed, "commit_prepared").begin_commit("commit_prepared")
     assert again is operation
     other.settle()
     assert other.asked == requests
-    other.manager.lifecycle.acknowledge(operation)
+    other.manager.state_machine.acknowledge(operation)
     # The outcome is known now, so this is another call.
-    assert other.manager.lifecycle.take_over(handed, "commit_prepared").state is _S.PREPARED
+    assert other.manager.state_machine.take_over(handed, "commit_prepared").state is _S.PREPARED
 
 
 def test_an_outcome_is_that_of_the_same_taken_over_transaction() -> None:
     kit = Stage()
     first = prepared(kit)
     other = finisher(kit, first)
-    other.manager.lifecycle.begin_commit("commit_prepared")
+    other.manager.state_machine.begin_commit("commit_prepared")
     other.settle()
     second = first._replace(epoch=first.epoch + 1)
-    assert other.manager.lifecycle.take_over(second, "commit_prepared").state is _S.PREPARED
-    assert other.manager.lifecycle.operation is None
+    assert other.manager.state_machine.take_over(second, "commit_prepared").state is _S.PREPARED
+    assert other.manager.state_machine.operation is None
 
 
 def test_an_empty_transaction_can_be_handed_over() -> None:
     kit = Stage()
-    handed = kit.manager.lifecycle.prepare()
+    handed = kit.manager.state_machine.prepare()
     assert handed.is_empty
     other = finisher(kit, handed)
     other.commit()
@@ -787,15 +792,15 @@ def test_a_transaction_is_handed_over_while_memory_of_written_batches_is_in_use(
     kit = Stage()
     kit.append()
     kit.settle()
-    kit.manager.lifecycle.hooks = kit.manager.lifecycle.hooks._replace(has_incomplete=lambda: True)
-    assert not kit.manager.lifecycle.prepare().is_empty
+    kit.manager.state_machine.hooks = kit.manager.state_machine.hooks._replace(has_incomplete=lambda: True)
+    assert not kit.manager.state_machine.prepare().is_empty
 
 
 def test_nothing_is_handed_over_that_is_not_written() -> None:
     kit = Stage()
     kit.append()
     with pytest.raises(IllegalStateError, match="flush first"):
-        kit.manager.lifecycle.prepare()
+        kit.manager.state_machine.prepare()
     kit.commit()
     assert kit.committed() == [0]
 

@@ -1,4 +1,4 @@
-"""TransactionLifecycle: the state of one producer, how it changes, and what application threads call.
+"""TransactionStateMachine: the state of one producer, how it changes, and what application threads call.
 
 The only place that sets the state. Application threads begin, commit and abort, and wait for a
 ``PendingOperation``; the I/O thread ends it. Knows no requests; of batches only that the ``SequenceTracker``,
@@ -90,7 +90,7 @@ class ProducerHooks(NamedTuple):
         transaction_version: called when a transaction begins: 2 where all brokers have KIP-890, else 1.
         wakeup: called when the I/O thread has something new to do.
         has_incomplete: whether the accumulator has batches that are not done, or whose memory is in use.
-            Called with the lifecycle's lock held, and may take no lock.
+            Called with the state machine's lock held, and may take no lock.
         has_unwritten: whether it has batches that are not done; likewise. Just after a flush, the I/O thread
             may still have to give back the memory of the last one.
         gate: called, with the lock held, when it changes whether records may be sent without ``check_send``:
@@ -104,7 +104,7 @@ class ProducerHooks(NamedTuple):
     gate: Callable[[bool], None] = lambda is_open: None
 
 
-class TransactionLifecycle:
+class TransactionStateMachine:
     """State of the producer and of its transaction.
 
     Args:
@@ -314,7 +314,7 @@ class TransactionLifecycle:
                 self.transactional_id, *self.sequences.producer, transaction.version, is_empty
             )
 
-    def take_over(self, prepared: PreparedTransaction, call: str) -> TransactionLifecycle:
+    def take_over(self, prepared: PreparedTransaction, call: str) -> TransactionStateMachine:
         """Make another process's transaction one that this producer can end, instead of initializing.
 
         Args:
@@ -322,7 +322,7 @@ class TransactionLifecycle:
             call: names the method in error messages.
 
         Returns:
-            This lifecycle, to begin the commit or the abort.
+            This state machine, to begin the commit or the abort.
 
         Raises:
             InvalidArgumentError: not a transaction of this transactional id.

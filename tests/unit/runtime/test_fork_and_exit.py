@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 
-from kproducer._core.runtime import process_lifecycle
+from kproducer._core.runtime import fork_and_exit
 
 
 class Managed:
@@ -35,46 +35,46 @@ class Managed:
 
 @pytest.fixture(autouse=True)
 def _only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_lifecycle, "_live", weakref.WeakValueDictionary())
-    monkeypatch.setattr(process_lifecycle, "_unowned", {})
+    monkeypatch.setattr(fork_and_exit, "_live", weakref.WeakValueDictionary())
+    monkeypatch.setattr(fork_and_exit, "_unowned", {})
 
 
 def test_everything_alive_is_closed_in_two_steps() -> None:
     first, second = Managed(), Managed()
-    process_lifecycle.register(first)
-    process_lifecycle.register(second)
-    process_lifecycle.close_all()
+    fork_and_exit.register(first)
+    fork_and_exit.register(second)
+    fork_and_exit.close_all()
     assert first.events == second.events == ["begin", "finish"]
 
 
 def test_one_that_fails_does_not_keep_the_others_from_closing(caplog: pytest.LogCaptureFixture) -> None:
     failing, fine = Managed(fails=True), Managed()
-    process_lifecycle.register(failing)
-    process_lifecycle.register(fine)
-    process_lifecycle.close_all()
+    fork_and_exit.register(failing)
+    fork_and_exit.register(fine)
+    fork_and_exit.close_all()
     assert fine.events == ["begin", "finish"]
     assert "a bug at exit" in caplog.text
 
 
 def test_what_is_collected_is_forgotten_and_what_is_held_is_not() -> None:
-    process_lifecycle.register(Managed())
+    fork_and_exit.register(Managed())
     unowned = Managed()
-    process_lifecycle.hold(unowned)
+    fork_and_exit.hold(unowned)
     gc.collect()
-    assert process_lifecycle.live_producers() == [unowned]
-    process_lifecycle.release(unowned)
-    process_lifecycle.release(unowned)
-    assert process_lifecycle.live_producers() == []
+    assert fork_and_exit.live_producers() == [unowned]
+    fork_and_exit.release(unowned)
+    fork_and_exit.release(unowned)
+    assert fork_and_exit.live_producers() == []
 
 
 def test_a_fork_tells_each_in_the_child_and_none_in_the_parent() -> None:
     managed, unowned = Managed(), Managed()
-    process_lifecycle.register(managed)
-    process_lifecycle.hold(unowned)
+    fork_and_exit.register(managed)
+    fork_and_exit.hold(unowned)
     pid = os.fork()
     if pid == 0:
         told = managed.events == unowned.events == ["fork"]
-        os._exit(0 if told and process_lifecycle.live_producers() == [managed] else 1)
+        os._exit(0 if told and fork_and_exit.live_producers() == [managed] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert managed.events == unowned.events == []
 
@@ -83,7 +83,7 @@ def test_a_child_of_multiprocessing_closes_its_producers_at_its_end() -> None:
     script = """
         import multiprocessing
 
-        from kproducer._core.runtime import process_lifecycle
+        from kproducer._core.runtime import fork_and_exit
 
 
         class Managed:
@@ -100,7 +100,7 @@ def test_a_child_of_multiprocessing_closes_its_producers_at_its_end() -> None:
         def work():
             global managed
             managed = Managed()
-            process_lifecycle.register(managed)
+            fork_and_exit.register(managed)
 
 
         child = multiprocessing.get_context("fork").Process(target=work)
