@@ -161,7 +161,7 @@ class World:
             (threads.RLock,),
             {
                 name: value
-                for name, value in vars(owned_lock.OwnedLock).items()
+                for name, value in {**vars(owned_lock.ReentrantLock), **vars(owned_lock.OwnedLock)}.items()
                 if name[:2] != "__" or name in ("__init__", "__enter__")
             }
             | {"_holds_another": None},
