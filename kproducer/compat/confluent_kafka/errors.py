@@ -7,29 +7,15 @@ Source: confluent-kafka's API reference; librdkafka's error codes; docs/decision
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kproducer import errors as own
 from kproducer.compat.confluent_kafka.error_codes import local_code
 from kproducer.errors.internal_errors import PendingOperationError
 
 if TYPE_CHECKING:
-
-    class KafkaError:
-        """An error: a code, and what it is about."""
-
-        def __init__(self, error: int, reason: str | None = None, **flags: bool) -> None: ...
-        def code(self) -> int: ...
-        def name(self) -> str: ...
-        def str(self) -> str: ...
-        def fatal(self) -> bool: ...
-        def retriable(self) -> bool: ...
-        def txn_requires_abort(self) -> bool: ...
-        def __getattr__(self, name: Any) -> Any: ...
-
-    class KafkaException(Exception):  # noqa: N818  # confluent-kafka's name
-        """Raised by calls; ``args[0]`` is a ``KafkaError``."""
-
+    from kproducer.compat.confluent_kafka.own_errors import KafkaError as KafkaError
+    from kproducer.compat.confluent_kafka.own_errors import KafkaException as KafkaException
 else:
     try:
         from confluent_kafka import KafkaError, KafkaException

@@ -3,55 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kproducer.compat.confluent_kafka.errors import KafkaException, new_error
 from kproducer.compat.confluent_kafka.producer import Producer
 from kproducer.errors.hidden_variables import hides_arguments_in
 
-if TYPE_CHECKING:
 
-    class SerializationContext:
-        """Topic, field and headers of what is serialized."""
+class SerializationContext:
+    """Topic, field and headers of what is serialized."""
 
-        field: str
+    def __init__(self, topic: str, field: str, headers: Any = None) -> None:
+        self.topic, self.field, self.headers = topic, field, headers
 
-        def __init__(self, topic: str, field: str, headers: Any = None) -> None: ...
 
-    class KeySerializationError(KafkaException):
-        """The key could not be serialized."""
+class KeySerializationError(KafkaException):
+    """The key could not be serialized."""
 
-        def __init__(self, exception: Any = None) -> None: ...
+    def __init__(self, exception: Any = None) -> None:
+        super().__init__(new_error("_KEY_SERIALIZATION", str(exception)))
 
-    class ValueSerializationError(KafkaException):
-        """The value could not be serialized."""
 
-        def __init__(self, exception: Any = None) -> None: ...
+class ValueSerializationError(KafkaException):
+    """The value could not be serialized."""
 
-else:
-    try:
+    def __init__(self, exception: Any = None) -> None:
+        super().__init__(new_error("_VALUE_SERIALIZATION", str(exception)))
+
+
+if not TYPE_CHECKING:
+    with suppress(ImportError):  # if it is installed: its own classes
         from confluent_kafka.error import KeySerializationError, ValueSerializationError
         from confluent_kafka.serialization import SerializationContext
-    except ImportError:
-
-        class SerializationContext:
-            """Topic, field and headers of what is serialized."""
-
-            def __init__(self, topic, field, headers=None):
-                self.topic, self.field, self.headers = topic, field, headers
-
-        class KeySerializationError(KafkaException):
-            """The key could not be serialized."""
-
-            def __init__(self, exception=None):
-                super().__init__(new_error("_KEY_SERIALIZATION", str(exception)))
-
-        class ValueSerializationError(KafkaException):
-            """The value could not be serialized."""
-
-            def __init__(self, exception=None):
-                super().__init__(new_error("_VALUE_SERIALIZATION", str(exception)))
-
 
 _BUILDERS = ("key.serializer.builder", "value.serializer.builder")
 

@@ -12,14 +12,9 @@ from kproducer import errors as own
 from kproducer.errors.broker_errors import ERROR_TABLE
 
 if TYPE_CHECKING:
+    from kproducer.compat.kafka.own_errors import KafkaConfigurationError, for_code
+    from kproducer.compat.kafka.own_errors import KafkaError as KafkaError
 
-    class KafkaError(Exception):
-        """Base class."""
-
-    class KafkaConfigurationError(KafkaError):
-        """A setting is wrong."""
-
-    def for_code(code: int) -> type[KafkaError]: ...
     def __getattr__(name: str) -> Any: ...
 
 else:
