@@ -219,12 +219,18 @@ class AsyncKafkaProducer:
                 if gone is not None:
                     gone.abandon()
 
-    async def _until_accepted(self) -> None:
-        """Wait until the records that this loop has sent so far are accepted, or have failed."""
+    async def _until_accepted(self, or_sent_meanwhile: bool = False) -> None:
+        """Wait until the records that this loop has sent so far are accepted, or have failed.
+
+        Args:
+            or_sent_meanwhile: also those that other tasks send during this call.
+        """
         self._drop_closed_loops()
         waiting = self._by_loop.get(asyncio.get_running_loop())
         if waiting is not None:
             await waiting.settled()
+            while or_sent_meanwhile and waiting.count:
+                await waiting.settled()
 
     @keyword_hints
     async def send_many(
@@ -411,7 +417,7 @@ class AsyncKafkaProducer:
 
         Those of other loops, and those sent while it commits, fail with IllegalStateError.
         """
-        await self._until_none_waits()
+        await self._until_accepted(or_sent_meanwhile=True)
         await self._commit(timeout)
 
     async def _commit(self, timeout: float | None = None, always: bool = False) -> None:
@@ -434,13 +440,6 @@ class AsyncKafkaProducer:
             await refused
         see()
 
-    async def _until_none_waits(self) -> None:
-        """``_until_accepted``, also for records that other tasks send meanwhile."""
-        self._drop_closed_loops()
-        waiting = self._by_loop.get(asyncio.get_running_loop())
-        while waiting is not None and waiting.count:
-            await waiting.settled()
-
     def _refuse_late(self) -> None:
         """Fail the records, of all loops, that the transaction can no longer accept."""
         this_loop = asyncio.get_running_loop()
@@ -452,7 +451,7 @@ class AsyncKafkaProducer:
 
     async def prepare(self, timeout: float | None = None) -> PreparedTransaction:
         """See ``KafkaProducer.prepare``. Waits, and refuses, as ``commit_transaction``."""
-        await self._until_none_waits()
+        await self._until_accepted(or_sent_meanwhile=True)
         try:
             return await self._calls.run(self._producer.prepare, timeout)
         finally:
@@ -570,7 +569,7 @@ class AsyncTransaction:
             await self._abort_after(error)
             return
         try:
-            await self._producer._until_none_waits()
+            await self._producer._until_accepted(or_sent_meanwhile=True)
         except asyncio.CancelledError as cancelled:
             await self._abort_after(cancelled)
             raise
@@ -602,5 +601,5 @@ async def commit_always(producer: AsyncKafkaProducer) -> None:
 
     Not if it is cancelled while records wait to be accepted.
     """
-    await producer._until_none_waits()
+    await producer._until_accepted(or_sent_meanwhile=True)
     await producer._commit(always=True)

@@ -25,7 +25,7 @@ from tests.support.kafka.kafka_python import kafka_errors as peer_errors
 # isort: on
 
 from kproducer import KafkaTimeoutError, Outcome, StringSerializer
-from kproducer._core.client.metadata import Metadata
+from kproducer._core.sending.needs import BrokersNeed
 from kproducer.compat import kafka as adapter
 from kproducer.compat.kafka import errors as adapter_errors
 from kproducer.compat.kafka import settings as adapter_settings
@@ -428,7 +428,7 @@ def test_a_constructor_that_is_interrupted_leaves_no_thread(monkeypatch: pytest.
         raise KeyboardInterrupt
 
     before = set(threading.enumerate())
-    monkeypatch.setattr(Metadata, "await_update", interrupted)
+    monkeypatch.setattr(BrokersNeed, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         adapter.KafkaProducer(bootstrap_servers=UNREACHABLE)
     assert set(threading.enumerate()) <= before

@@ -26,7 +26,6 @@ from kproducer.errors import (
     AuthenticationError,
     BrokerError,
     KafkaError,
-    MetadataTimeoutError,
     ProducerClosedError,
     printable,
 )
@@ -83,8 +82,8 @@ class Metadata:
         self._max_age_ms = config.metadata_max_age_ms
         self._max_idle_ms = config.metadata_max_idle_ms
         self._renewal_ms = config.metadata_max_idle_ms // 100
-        #: Guards everything below; ``await_update`` waits on it.
-        self._lock = threading.Condition(threading.RLock())
+        #: Guards everything below.
+        self._lock = threading.RLock()
         # Written under _lock, read by any thread.
         self.snapshot = MetadataSnapshot()
         self.update_version = 0
@@ -380,31 +379,6 @@ class Metadata:
             self._refuses_waiters = True
             self._notify_all_locked()
 
-    def await_update(self, last_version: int, timeout_ms: float) -> None:
-        """Block until ``update_version`` exceeds ``last_version``.
-
-        Raises:
-            MetadataTimeoutError: not within ``timeout_ms``.
-            ProducerClosedError: ``close`` or ``refuse_waiters`` was called before or during the wait.
-            KafkaError: a fatal error, the same one for all waiting threads.
-        """
-        with self._lock:
-            fatal_count = self.begin_wait()
-
-            def is_over() -> bool:
-                return (
-                    self._refuses_waiters
-                    or self._fatal_count != fatal_count
-                    or self.update_version > last_version
-                )
-
-            in_time = self._lock.wait_for(is_over, max(timeout_ms, 0) / 1000)
-            self.has_update(last_version, fatal_count)
-            if not in_time:
-                failure = self.last_failure
-                cause = "" if failure is None else f"; the last attempt failed with: {failure}"
-                raise MetadataTimeoutError(f"no metadata update arrived within {timeout_ms:.0f} ms{cause}")
-
     def begin_wait(self) -> int:
         """Begin to wait for an update, without blocking. Returns what ``has_update`` needs.
 
@@ -425,7 +399,8 @@ class Metadata:
             fatal_count: what ``begin_wait`` returned.
 
         Raises:
-            ProducerClosedError, KafkaError: as ``await_update``.
+            ProducerClosedError: ``close`` or ``refuse_waiters`` was called before or during the wait.
+            KafkaError: a fatal error, the same one for all that wait.
         """
         with self._lock:
             if self._refuses_waiters:
@@ -447,7 +422,6 @@ class Metadata:
                 self._listeners.remove(listener)
 
     def _notify_all_locked(self) -> None:
-        self._lock.notify_all()
         for listener in self._listeners:
             listener()
 

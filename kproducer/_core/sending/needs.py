@@ -73,11 +73,7 @@ class Topics(NamedTuple):
             ProducerClosedError: closed meanwhile.
             KafkaError: the credentials were refused, or the brokers are too old.
         """
-        deadline_ms = self.clock.monotonic_ms() + timeout_ms
-        while self.snapshot.is_bootstrap:
-            version = self.metadata.request_update("a caller waits for a broker")
-            self.wakeup()
-            self.metadata.await_update(version, deadline_ms - self.clock.monotonic_ms())
+        BrokersNeed(self).wait(timeout_ms)
 
     def await_topic(self, topic: Any, partition: int | None) -> MetadataSnapshot:
         """Wait until a topic, and if given a partition of it, is known, for at most ``max_block_ms``.
@@ -167,17 +163,12 @@ class _MetadataNeed(Need):
 
     Args:
         topics: of the engine.
-        topic: of the record.
-
-    Attributes:
-        topic: as given.
     """
 
     _changed: Callable[[], bool] | None = None
 
-    def __init__(self, topics: Topics, topic: str) -> None:
+    def __init__(self, topics: Topics) -> None:
         super().__init__(topics.clock, topics.may_wait)
-        self.topic = topic
         self._topics = topics
         self._metadata = topics.metadata
 
@@ -193,7 +184,60 @@ class _MetadataNeed(Need):
             self._changed = None
 
 
-class TopicNeed(_MetadataNeed):
+class _UpdateNeed(_MetadataNeed):
+    """Requests updates of the metadata until something is known."""
+
+    #: An update has arrived when the metadata's version exceeds this one.
+    _version = 0
+    _fatal_count = 0
+
+    def known(self) -> MetadataSnapshot | None:
+        """A snapshot with what is needed in it; ``None``: it is not known."""
+        raise NotImplementedError
+
+    def subscribe(self, changed: Callable[[], bool]) -> None:
+        """See ``Need``. Requests an update."""
+        super().subscribe(changed)
+        self._request_update()
+
+    def is_met(self) -> bool:
+        """See ``Need``. Requests another update after one without what is needed."""
+        if self.known() is None and self._metadata.has_update(self._version, self._fatal_count):
+            self._check_update()
+            self._request_update()
+        return self.known() is not None
+
+    def _request_update(self) -> None:
+        if self.known() is None:
+            self._version = self._request()
+            self._topics.wakeup()
+            self._fatal_count = self._metadata.begin_wait()
+
+    def _request(self) -> int:
+        """Request an update. Returns the present version."""
+        raise NotImplementedError
+
+    def _check_update(self) -> None:
+        """After an update. Raises why the next one will not help either."""
+
+
+class BrokersNeed(_UpdateNeed):
+    """A broker has to answer."""
+
+    def known(self) -> MetadataSnapshot | None:
+        """See ``_UpdateNeed``."""
+        snapshot = self._metadata.snapshot
+        return None if snapshot.is_bootstrap else snapshot
+
+    def _request(self) -> int:
+        return self._metadata.request_update("a caller waits for a broker")
+
+    def timeout_error(self) -> MetadataTimeoutError:
+        """See ``Need``."""
+        return MetadataTimeoutError(f"no broker has answered in time: {self._topics.last_errors()}")
+
+
+class TopicNeed(_UpdateNeed):
     """A topic, and if given a partition of it, has to become known.
 
     Args:
@@ -216,12 +260,10 @@ class TopicNeed(_MetadataNeed):
         mistake = topic_mistake(topic)
         if mistake is not None:
             raise InvalidTopicError(mistake)
-        super().__init__(topics, topic)
+        super().__init__(topics)
+        self.topic: str = topic
         self.partition = partition
         self._missing_since_ms: int | None = None
-        #: An update has arrived when the metadata's version exceeds this one.
-        self._version = 0
-        self._fatal_count = 0
 
     def known(self) -> MetadataSnapshot | None:
         """A snapshot with the topic in it; ``None``: it is not known, or the partition is not."""
@@ -251,24 +293,8 @@ class TopicNeed(_MetadataNeed):
         with self._topics.call_times.timing("metadata-wait-time-ns-total"):
             super().wait(left_ms)
 
-    def subscribe(self, changed: Callable[[], bool]) -> None:
-        """See ``Need``. Requests an update."""
-        super().subscribe(changed)
-        self._request_update()
-
-    def _request_update(self) -> None:
-        if self.known() is None:
-            reason = f"a caller waits for topic {self.topic}"
-            self._version = self._metadata.request_update_for_topic(self.topic, reason)
-            self._topics.wakeup()
-            self._fatal_count = self._metadata.begin_wait()
-
-    def is_met(self) -> bool:
-        """See ``Need``. Requests another update after one without the topic."""
-        if self.known() is None and self._metadata.has_update(self._version, self._fatal_count):
-            self._check_update()
-            self._request_update()
-        return self.known() is not None
+    def _request(self) -> int:
+        return self._metadata.request_update_for_topic(self.topic, f"a caller waits for topic {self.topic}")
 
     def _check_update(self) -> None:
         """After an update. Raises BrokerError if the cluster refuses the topic."""
@@ -339,7 +365,8 @@ class PreparationNeed(_MetadataNeed):
     def __init__(
         self, topics: Topics, topic: str, preparations: list[Preparation], is_closed: Callable[[], bool]
     ) -> None:
-        super().__init__(topics, topic)
+        super().__init__(topics)
+        self.topic = topic
         self._preparations = preparations
         self._is_closed = is_closed
         # Written by the thread that prepares, before it calls _changed.

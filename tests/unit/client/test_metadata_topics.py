@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import pytest
 
 from kproducer._core.client.metadata import Metadata
 from kproducer._core.config.producer_config import ProducerConfig
-from kproducer.errors import AuthenticationError, KafkaError, MetadataTimeoutError, ProducerClosedError
+from kproducer.errors import AuthenticationError, KafkaError, ProducerClosedError
 from tests.support.units.metadata_messages import response
 
 IDLE_MS = 5000
@@ -27,34 +26,20 @@ def answer(metadata: Metadata, now_ms: int, *topics: str, errors: dict[str, int]
 
 
 class Waiter:
-    """A thread in await_update."""
+    """Waits for the next update, as the needs of records do."""
 
     def __init__(self, metadata: Metadata) -> None:
-        self.error: KafkaError | None = None
-        self.returned = False
+        self.has_been_told = False
         self._metadata = metadata
         self._version = metadata.update_version
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        before = self._waiting()
-        self.thread.start()
-        pause = threading.Event()
-        while self._waiting() == before:
-            pause.wait(0.001)
+        self._fatal_count = metadata.begin_wait()
+        metadata.add_listener(self._told)
 
-    def _waiting(self) -> int:
-        return len(self._metadata._lock._waiters)  # type: ignore[attr-defined]
+    def _told(self) -> None:
+        self.has_been_told = True
 
-    def _run(self) -> None:
-        try:
-            self._metadata.await_update(self._version, 30_000)
-            self.returned = True
-        except KafkaError as error:
-            self.error = error
-
-    def join(self) -> Waiter:
-        self.thread.join(30)
-        assert not self.thread.is_alive()
-        return self
+    def is_over(self) -> bool:
+        return self.has_been_told and self._metadata.has_update(self._version, self._fatal_count)
 
 
 def test_new_topic_is_asked_for_alone_and_at_once() -> None:
@@ -157,19 +142,9 @@ def test_waiting_ends_with_the_next_update() -> None:
     metadata = make()
     metadata.add("a", 0)
     waiters = [Waiter(metadata) for _ in range(3)]
+    assert not any(w.is_over() for w in waiters)
     answer(metadata, 0, "a")
-    assert all(w.join().returned for w in waiters)
-    metadata.await_update(metadata.update_version - 1, 0)
-
-
-def test_waiting_times_out_and_tells_the_last_failure() -> None:
-    metadata = make()
-    version = metadata.update_version
-    with pytest.raises(MetadataTimeoutError, match="within 1 ms"):
-        metadata.await_update(version, 1)
-    metadata.failed_update(0, KafkaError("host1:9092 refused the connection"))
-    with pytest.raises(MetadataTimeoutError, match="refused the connection"):
-        metadata.await_update(version, 0)
+    assert all(w.is_over() for w in waiters)
 
 
 @pytest.mark.parametrize(
@@ -187,16 +162,17 @@ def test_everybody_who_waits_is_woken_with_the_reason(
     metadata = make()
     waiters = [Waiter(metadata) for _ in range(4)]
     end(metadata)
-    assert all(isinstance(w.join().error, kind) for w in waiters)
+    for waiter in waiters:
+        with pytest.raises(kind):
+            waiter.is_over()
 
 
 def test_fatal_error_from_before_the_wait_is_raised_once() -> None:
     metadata = make()
     metadata.fatal_error(AuthenticationError("bad password"))
     with pytest.raises(AuthenticationError):
-        metadata.await_update(metadata.update_version, 0)
-    with pytest.raises(MetadataTimeoutError):
-        metadata.await_update(metadata.update_version, 0)
+        metadata.begin_wait()
+    assert not metadata.has_update(metadata.update_version, metadata.begin_wait())
 
 
 @pytest.mark.parametrize("end", [Metadata.close, Metadata.refuse_waiters])
@@ -204,7 +180,7 @@ def test_waiting_after_close_is_refused(end: Callable[[Metadata], None]) -> None
     metadata = make()
     end(metadata)
     with pytest.raises(ProducerClosedError):
-        metadata.await_update(-1, 30_000)
+        metadata.has_update(-1, metadata.begin_wait())
 
 
 def test_updates_go_on_when_nobody_may_wait_any_more() -> None:

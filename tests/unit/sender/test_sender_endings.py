@@ -142,19 +142,13 @@ def test_who_waits_for_metadata_is_told_at_once_that_the_producer_is_being_close
     bench.client.ready_nodes = set()
     bench.send()
     bench.step()
-    errors: list[Exception] = []
-
-    def wait() -> None:
-        try:
-            bench.metadata.await_update(bench.metadata.update_version, 600_000)
-        except ProducerClosedError as error:
-            errors.append(error)
-
-    waiter = threading.Thread(target=wait, daemon=True)
-    waiter.start()
+    told: list[object] = []
+    fatal_count = bench.metadata.begin_wait()
+    bench.metadata.add_listener(lambda: told.append(None))
     bench.sender.initiate_close()
-    waiter.join(PATIENCE_S)
-    assert len(errors) == 1
+    assert told
+    with pytest.raises(ProducerClosedError):
+        bench.metadata.has_update(bench.metadata.update_version, fatal_count)
     bench.sender.force_close()
     run_to_the_end(bench)
 
