@@ -5,7 +5,6 @@ For all formats; knows none.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Container, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
@@ -15,6 +14,7 @@ from kproducer._core.bulk.column_format import ColumnsToEncode
 from kproducer._core.columns.arrow import ArrowSource
 from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.errors import ConfigError, InvalidArgumentError
+from kproducer.errors.suggestions import nearest_name
 
 TEXT: Final = frozenset({"u", "U", "vu"})
 BINARY: Final = frozenset({"z", "Z", "vz"})
@@ -138,7 +138,7 @@ def not_in_schema(what: str, unknown: Sequence[str], place: str, schema: str, fi
         fields: those of the schema, at this place.
     """
     is_one = len(unknown) == 1
-    near = {name: found for name in unknown for found in difflib.get_close_matches(name, fields, 1)}
+    near = {name: found for name in unknown if (found := nearest_name(name, fields))}
     hints = [repr(found) if is_one else f"{found!r} for {name!r}" for name, found in near.items()]
     hint = f"did you mean {' and '.join(hints)}? " if hints else ""
     where, how = (f" in {place!r}", "") if place else ("", ", with columns=[...]")

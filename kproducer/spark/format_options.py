@@ -25,6 +25,7 @@ from kproducer._core.config.setting import (
     text,
 )
 from kproducer.errors import ConfigError
+from kproducer.errors.suggestions import nearest_name
 
 REGISTRY_PREFIX = "schema.registry."
 #: The options that choose formats, by the part of a record.
@@ -300,9 +301,7 @@ def _name(role: str, field: str) -> str:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    import difflib  # only loaded for an error
-
     names = list(known)
-    if nearest := difflib.get_close_matches(name, names, n=1, cutoff=0.6):
-        return f"unknown option '{name}': did you mean '{nearest[0]}'?"
+    if nearest := nearest_name(name, names):
+        return f"unknown option '{name}': did you mean '{nearest}'?"
     return f"unknown option '{name}': there are {', '.join(names)}"

@@ -26,7 +26,7 @@ from kproducer._core.config.setting import (
 )
 from kproducer._core.runtime.arguments import topic_mistake
 from kproducer.errors import ConfigError
-from kproducer.errors.suggestions import instead_of
+from kproducer.errors.suggestions import instead_of, nearest_name
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.format_options import FORMAT_OPTIONS, parse_option
 from kproducer.spark.option_names import KAFKA_PREFIX, OPTION_OF_SETTING, config_mistake
@@ -322,13 +322,10 @@ def _setting_mistake(name: str, value: str) -> str | None:
 
 
 def _unknown_option(name: str) -> str:
-    import difflib  # only loaded for an error
-
     known = {lower: option_name(field) for lower, field in _FIELDS.items()}
     known |= {option.lower(): option for option in FORMAT_OPTIONS.values()}
     options = ", ".join(known.values())
     known |= {dotted: f"kafka.{dotted}" for dotted in ATTRIBUTE_OF_DOTTED}
-    nearest = difflib.get_close_matches(name.lower().replace("_", "."), known, n=1, cutoff=0.6)
-    if nearest:
-        return f"unknown option {name!r}: did you mean '{known[nearest[0]]}'?"
+    if nearest := nearest_name(name.lower().replace("_", "."), known):
+        return f"unknown option {name!r}: did you mean '{known[nearest]}'?"
     return f"unknown option {name!r}: the sink has {options}; producer settings start with 'kafka.'"

@@ -6,7 +6,6 @@ the format texts of ``ArrowSource``. Source: the Arrow C data interface.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from kproducer._core.columns.arrow import TYPE_NAMES
 from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer._core.runtime.arguments import checked_partition, checked_timestamp
 from kproducer.errors import InvalidArgumentError
+from kproducer.errors.suggestions import nearest_name
 
 #: The value column if none is named.
 _DEFAULT_VALUE = "value"
@@ -190,9 +190,8 @@ def column_number(role: str, name: str, names: tuple[str, ...]) -> int:
         return names.index(name)
     if count:
         raise InvalidArgumentError(f"{role}: there are {count} columns named {name!r}: rename all but one")
-    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if nearest:
-        raise InvalidArgumentError(f"{role}: there is no column {name!r}: did you mean {nearest[0]!r}?")
+    if nearest := nearest_name(name, names):
+        raise InvalidArgumentError(f"{role}: there is no column {name!r}: did you mean {nearest!r}?")
     raise InvalidArgumentError(f"{role}: there is no column {name!r} (columns: {_listed(names)})")
 
 

@@ -14,6 +14,7 @@ from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer.compat.bootstrap_servers import with_default_ports
 from kproducer.compat.kafka.errors import InvalidSettingError
 from kproducer.compat.kafka.partitioners import own_partitioner
+from kproducer.errors.suggestions import nearest_name
 from kproducer.serializers import (
     BuiltInSerializer,
     FieldAwareSerializer,
@@ -142,10 +143,8 @@ def checked_names(configs: Mapping[str, Any]) -> None:
 
 
 def _similar(name: str, known: Sequence[str]) -> str:
-    import difflib  # only loaded for an error
-
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {nearest[0]}?" if nearest else "kafka-python has no setting with a similar name"
+    nearest = nearest_name(name, known)
+    return f"did you mean {nearest}?" if nearest else "kafka-python has no setting with a similar name"
 
 
 def effective(configs: Mapping[str, Any], own: ProducerConfig) -> dict[str, Any]:
