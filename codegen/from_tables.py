@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codegen.broker_error_advice import BROKER_ERROR_ADVICE
+from codegen.java_metrics import NOT_FROM_JAVA
 from codegen.java_settings import java_settings_page
 from codegen.package_table import package_table
 from codegen.security_names import security_names_page
@@ -29,7 +30,7 @@ from kproducer._core.config import producer_config
 from kproducer._core.config.producer_config import SETTINGS
 from kproducer._core.config.setting import Setting
 from kproducer._core.config.setting_meanings import meanings
-from kproducer._core.metrics.metric_table import METRICS, NOT_FROM_JAVA
+from kproducer._core.metrics.metric_table import METRICS
 from kproducer.errors import KafkaError
 from kproducer.errors.broker_errors import ERROR_TABLE, ERRORS_BY_CODE
 
@@ -309,7 +310,7 @@ def metrics_page() -> str:
     lines: list[str] = []
     for group, metrics in METRICS.items():
         lines += [f"## {group}", "", "| Name | Kind | Meaning |", "|---|---|---|"]
-        lines += [f"| `{name}` | {kind} | {meaning} |" for name, (kind, meaning) in metrics.items()]
+        lines += [f"| `{name}` | {kind} | {meaning} |" for name, (kind, meaning) in sorted(metrics.items())]
         lines.append("")
     absent = [f"| `{name}` | {reason} |" for name, reason in NOT_FROM_JAVA.items()]
     return _GENERATED_PAGE + _METRICS_PAGE.format(tables="\n".join(lines), absent="\n".join(absent))

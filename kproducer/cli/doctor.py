@@ -180,7 +180,7 @@ def _connect(config: ProducerConfig, attempts: int) -> tuple[list[Node], Connect
             state = _state_of(client, known)
             if state is not ConnectionState.DISCONNECTED:
                 reached = max(reached, state, key=_ORDER.index)
-            refusal = client.refusal_by_all()
+            refusal = client.connections.refusal_by_all()
             if isinstance(refusal, AuthenticationError):
                 return [], reached, str(refusal)
             if state is ConnectionState.DISCONNECTED and previous is not state:
@@ -189,7 +189,7 @@ def _connect(config: ProducerConfig, attempts: int) -> tuple[list[Node], Connect
                     break
             previous = state
             now_ms = clock.monotonic_ms()
-        return [], reached, known.describe_failures(client.last_errors()) or "no answer in time"
+        return [], reached, known.describe_failures(client.connections.last_errors()) or "no answer in time"
     finally:
         client.close()
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from codegen.java_metrics import NOT_FROM_JAVA
 from kproducer import KafkaProducer
-from kproducer._core.metrics.metric_table import METRICS, NOT_FROM_JAVA
+from kproducer._core.metrics.metric_table import METRICS
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.java_process import run_java
 from tests.support.kafka.topics import create_topic

@@ -16,8 +16,14 @@ from typing import Any
 
 from kproducer._core.sender import produce_responses
 from kproducer._core.transactions import sequence_tracker, transaction_protocol
-from kproducer._core.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
-from kproducer._core.transactions.sequence_tracker import SequenceTracker, Verdict, decide
+from kproducer._core.transactions.delivery_knowledge import (
+    AttemptEnd,
+    Knowledge,
+    Verdict,
+    decide,
+    knowledge_after,
+)
+from kproducer._core.transactions.sequence_tracker import SequenceTracker
 from kproducer._core.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
 from tests.simulation.codes import CODES

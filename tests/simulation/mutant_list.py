@@ -96,7 +96,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "unknown-renumbered",
         "Batches that an earlier attempt may have written get other sequence numbers.",
         (
-            _TRACKER,
+            _KNOWLEDGE,
             "if is_transactional or is_passed or knowledge is Knowledge.UNKNOWN:",
             "if is_transactional or is_passed:",
         ),
@@ -201,9 +201,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "librdkafka-4438-possibly-persisted",
         "librdkafka #4438: a batch whose response was lost counts as written.",
         (
-            _TRACKER,
-            "if end is AttemptEnd.DUPLICATE:",
-            "if end in (AttemptEnd.DUPLICATE, AttemptEnd.NO_ANSWER):",
+            _KNOWLEDGE,
+            "if end is AttemptEnd.DUPLICATE:\n        return Verdict.WRITTEN",
+            "if end in (AttemptEnd.DUPLICATE, AttemptEnd.NO_ANSWER):\n        return Verdict.WRITTEN",
         ),
     ),
     _bug(
@@ -451,8 +451,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "After an EndTxn without a response, the next transaction has the same epoch: a late one ends it.",
         (
             _PROTOCOL,
+            "        elif isinstance(request, EndTxn):\n"
             "            transaction.may_be_committed |= request.is_commit\n",
-            "            return\n",
+            "        elif isinstance(request, EndTxn):\n            return\n",
         ),
         reaches=lambda plan: _is_transactional(plan) and plan.transaction_version < 2,
         plans=ending_plan,
@@ -519,11 +520,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafka-14831-illegal-state",
         "KAFKA-14831: after an illegal change of the state on the I/O thread, the producer goes on.",
         (
-            _MANAGER,
-            "        verdict = self.sequences.verdict(batch, end, error.retriable)\n",
-            "        if end is AttemptEnd.NO_ANSWER:\n"
-            "            self._life.move_to(TransactionState.INITIALIZING)\n"
-            "        verdict = self.sequences.verdict(batch, end, error.retriable)\n",
+            _RESPONSES,
+            "            error.outcome = batch.outcome\n",
+            "            error.outcome = batch.outcome\n"
+            "            if end is AttemptEnd.NO_ANSWER and self._transaction_manager is not None:\n"
+            "                state_machine = self._transaction_manager.state_machine\n"
+            "                state_machine.move_to(type(state_machine.state).INITIALIZING)\n",
         ),
         (
             _RESPONSES,

@@ -37,11 +37,11 @@ from kproducer import kafka_producer
 from kproducer._core.accumulator import (
     buffer_pool,
     future_record_metadata,
-    loop_waiters,
     owned_lock,
     partition_queue,
     record_accumulator,
 )
+from kproducer._core.event_loop import loop_waiters
 from kproducer._core.network import channel_io, host_resolver, selector
 from kproducer._core.runtime import threads as io_threads
 from kproducer.types import Node

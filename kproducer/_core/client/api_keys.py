@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from kproducer_messages import REQUESTS, RESPONSES
 
@@ -35,16 +35,6 @@ class ApiKey(enum.IntEnum):
     PUSH_TELEMETRY = 72
 
 
-class VersionRange(NamedTuple):
-    """Versions from ``min`` to ``max``, both included."""
-
-    min: int
-    max: int
-
-    def __str__(self) -> str:
-        return f"{self.min}-{self.max}"
-
-
 def api_name(api_key: int) -> str:
     """The name of an API for messages, also of one that this client does not know."""
     try:
@@ -61,17 +51,6 @@ def request_class(api_key: int) -> type[Any]:
 def response_class(api_key: int) -> type[Any]:
     """The generated class of an API's responses. Raises LocalProtocolError for an API without one."""
     return _lookup(RESPONSES, api_key)
-
-
-def supported_versions(api_key: int) -> VersionRange:
-    """The versions of the generated classes. Raises LocalProtocolError for an API without any."""
-    message = request_class(api_key)
-    return VersionRange(message.MIN_VERSION, message.MAX_VERSION)
-
-
-def supported_api_keys() -> tuple[int, ...]:
-    """The APIs that have generated classes, sorted."""
-    return tuple(sorted(REQUESTS.keys() & RESPONSES.keys()))
 
 
 def request_header_version(api_key: int, version: int) -> int:

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kproducer_messages import ApiVersionsResponse, DecodeError
+from kproducer_messages import ApiVersionsRequest, ApiVersionsResponse, DecodeError
 
-from kproducer._core.client.api_keys import ApiKey, api_name, supported_api_keys, supported_versions
+from kproducer._core.client.api_keys import ApiKey, api_name
 from kproducer._core.client.responses import parse_response
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer.errors import DisconnectedError, RemoteProtocolError
@@ -67,7 +67,7 @@ class NodeApiVersions(NamedTuple):
                 f"ApiVersions: broker {broker} announces an invalid range for {api_name(api.api_key)}:"
                 f" versions {api.min_version} to {api.max_version}"
             )
-            if api.api_key in supported_api_keys():
+            if api.api_key in tuple(ApiKey):
                 raise RemoteProtocolError(complaint)
             ignored.append(complaint)
         if ignored:
@@ -135,7 +135,7 @@ class ApiVersionsExchange:
     __slots__ = ("_asked", "_first_version", "_has_refused_all", "_newest")
 
     def __init__(self) -> None:
-        self._newest = supported_versions(ApiKey.API_VERSIONS).max
+        self._newest = ApiVersionsRequest.MAX_VERSION
         #: The version to begin with on the next connection.
         self._first_version = self._newest
         #: The version of the request that is not answered yet.

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import enum
 import random as random_module
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-import attrs
 from kproducer_messages import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -24,9 +23,9 @@ from kproducer_messages import (
     SaslHandshakeResponse,
 )
 
-from kproducer._core.client.api_keys import ApiKey, supported_versions
 from kproducer._core.client.api_versions import NodeApiVersions
-from kproducer._core.client.client_request import ClientRequest, MessageBuilder, RequestBuilder
+from kproducer._core.client.client_request import MessageBuilder, RequestBuilder
+from kproducer._core.client.connections import InternalClient
 from kproducer._core.client.in_flight_requests import InFlightRequests
 from kproducer._core.client.node_connection import ConnectionState, NodeConnection
 from kproducer._core.config.producer_config import ProducerConfig
@@ -54,16 +53,6 @@ _SESSION_SHARE: Final = (0.85, 0.95)
 _SHOWN_MECHANISMS = 20
 
 
-class InternalRequests(Protocol):
-    """The parts of the network client that are needed here."""
-
-    def send(self, node_id: int | str, builder: RequestBuilder, now_ms: int, callback: None) -> ClientRequest:
-        """Send a request of the client itself."""
-
-    def end_connection(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
-        """Close a connection because of ``error``."""
-
-
 class SaslState(enum.Enum):
     """The state of an exchange."""
 
@@ -74,48 +63,48 @@ class SaslState(enum.Enum):
     #: A SaslAuthenticate was sent.
     TOKENS = "tokens"
     DONE = "done"
-    FAILED = "failed"
 
 
 class AuthenticationExchange:
     """One authentication of one connection. I/O thread only.
 
-    Each method either returns, or raises an error after which the state is FAILED. A method that does not fit
-    the state raises IllegalStateError and changes nothing.
+    A method either returns, or raises an error that ends the connection, and with it the exchange. A method
+    that does not fit the state raises IllegalStateError and changes nothing.
 
     Args:
         mechanism: with the credentials.
-        broker: the broker in words, for messages.
+        connection: the connection.
+        deadline_ms: when to give up waiting for credentials.
         is_again: the connection was authenticated before.
 
     Attributes:
+        connection, deadline_ms: as given.
         state: where it stands.
         session_lifetime_ms: once it is done, the time within which to authenticate again; 0: never.
     """
 
-    __slots__ = ("_broker", "_conversation", "_is_again", "_mechanism", "session_lifetime_ms", "state")
-
-    def __init__(self, mechanism: SaslMechanism, broker: str, is_again: bool = False) -> None:
+    def __init__(
+        self, mechanism: SaslMechanism, connection: NodeConnection, deadline_ms: int, is_again: bool = False
+    ) -> None:
         self._mechanism = mechanism
-        self._broker = broker
+        self.connection = connection
+        self._broker = connection.broker
+        self.deadline_ms = deadline_ms
         self._is_again = is_again
         self._conversation: SaslConversation | None = None
         self.state = SaslState.NEW
         self.session_lifetime_ms = 0
 
-    def begin(self, host: str) -> RequestBuilder | None:
+    def begin(self) -> RequestBuilder | None:
         """The first request; ``None`` while the credentials are not available: call this again.
-
-        Args:
-            host: to which the connection is.
 
         Raises AuthenticationError: there are none. NetworkError: they cannot be asked for now.
         """
         self._expect(SaslState.NEW)
         try:
-            self._conversation = self._mechanism.begin(host)
+            self._conversation = self._mechanism.begin(self.connection.node.host)
         except AuthenticationError as error:
-            raise self._failed(self._located(error)) from error.__cause__
+            raise self._located(error) from error.__cause__
         if self._conversation is None:
             return None
         self.state = SaslState.HANDSHAKE
@@ -131,35 +120,30 @@ class AuthenticationExchange:
         """
         self._expect(SaslState.HANDSHAKE)
         code = response.error_code
+        if not code:
+            assert self._conversation is not None
+            self.state = SaslState.TOKENS
+            return _authenticate(self._conversation.first_message())
+        error: KafkaError = error_for_code(code, f"response of broker {self._broker} to SaslHandshake")
         if code == _UNSUPPORTED_SASL_MECHANISM:
-            raise self._failed(
-                AuthenticationError(
-                    f"broker {self._broker} does not support the SASL mechanism {self._mechanism.name}"
-                    f" ({self._mechanism.identity}); it supports {_listed(response.mechanisms)};"
-                    " check sasl_mechanism and the port"
-                )
+            error = AuthenticationError(
+                f"broker {self._broker} does not support the SASL mechanism {self._mechanism.name}"
+                f" ({self._mechanism.identity}); it supports {_listed(response.mechanisms)};"
+                " check sasl_mechanism and the port"
             )
-        if code == _ILLEGAL_SASL_STATE and self._is_again:
+        elif code == _ILLEGAL_SASL_STATE and self._is_again:
             # Kafka answers so within a second. The session was that short because the token was about to
             # expire.
-            raise self._failed(
-                NetworkError(
-                    f"broker {self._broker} does not authenticate this connection again so soon"
-                    " (ILLEGAL_SASL_STATE)"
-                )
+            error = NetworkError(
+                f"broker {self._broker} does not authenticate this connection again so soon"
+                " (ILLEGAL_SASL_STATE)"
             )
-        if code == _ILLEGAL_SASL_STATE:
-            raise self._failed(
-                AuthenticationError(
-                    f"broker {self._broker} does not expect SASL on this connection (ILLEGAL_SASL_STATE):"
-                    " check the port and security_protocol"
-                )
+        elif code == _ILLEGAL_SASL_STATE:
+            error = AuthenticationError(
+                f"broker {self._broker} does not expect SASL on this connection (ILLEGAL_SASL_STATE):"
+                " check the port and security_protocol"
             )
-        if code:
-            raise self._failed(error_for_code(code, f"response of broker {self._broker} to SaslHandshake"))
-        assert self._conversation is not None
-        self.state = SaslState.TOKENS
-        return _authenticate(self._conversation.first_message())
+        raise error
 
     def on_authenticate(self, response: SaslAuthenticateResponse) -> RequestBuilder | None:
         """The broker answered a message: returns the next one; ``None``: authenticated.
@@ -171,12 +155,12 @@ class AuthenticationExchange:
         self._expect(SaslState.TOKENS)
         if response.error_code:
             who = f"broker {self._broker}, {self._mechanism.name}, {self._mechanism.identity}"
-            raise self._failed(error_for_code(response.error_code, response.error_message, who))
+            raise error_for_code(response.error_code, response.error_message, who)
         assert self._conversation is not None
         try:
             message = self._conversation.answer(response.auth_bytes)
         except AuthenticationError as error:
-            raise self._failed(self._located(error)) from None
+            raise self._located(error) from None
         if message is not None:
             return _authenticate(message)
         self.state = SaslState.DONE
@@ -190,11 +174,6 @@ class AuthenticationExchange:
                 f"authentication with {self._broker}: expected state {state.value}, is {self.state.value}"
             )
 
-    def _failed(self, error: KafkaError) -> KafkaError:
-        self.state = SaslState.FAILED
-        self._conversation = None
-        return error
-
     def _located(self, error: AuthenticationError) -> AuthenticationError:
         return AuthenticationError(
             f"{error} [broker {self._broker}, {self._mechanism.name}, {self._mechanism.identity}]"
@@ -202,8 +181,7 @@ class AuthenticationExchange:
 
 
 def _authenticate(message: bytes) -> RequestBuilder:
-    request = SaslAuthenticateRequest(auth_bytes=message)
-    return MessageBuilder(request, *supported_versions(ApiKey.SASL_AUTHENTICATE))
+    return MessageBuilder(SaslAuthenticateRequest(auth_bytes=message))
 
 
 def _listed(mechanisms: list[str]) -> str:
@@ -211,16 +189,6 @@ def _listed(mechanisms: list[str]) -> str:
     if len(mechanisms) > len(shown):
         shown.append(f"{len(mechanisms) - len(shown)} more")
     return ", ".join(shown) or "none"
-
-
-@attrs.define(eq=False)
-class _Session:
-    """A connection that is being authenticated, or has to be again."""
-
-    connection: NodeConnection
-    exchange: AuthenticationExchange
-    #: When to give up waiting for credentials.
-    deadline_ms: int
 
 
 class Authenticator:
@@ -238,7 +206,7 @@ class Authenticator:
         self,
         mechanism: SaslMechanism,
         in_flight: InFlightRequests,
-        requests: InternalRequests,
+        requests: InternalClient,
         config: ProducerConfig,
         random: random_module.Random,
     ) -> None:
@@ -248,26 +216,26 @@ class Authenticator:
         self._requests = requests
         self._timeout_ms = config.request_timeout_ms
         self._random = random
-        # by connection id
-        self._sessions: dict[str, _Session] = {}
+        #: The last exchange of each connection that is being authenticated, or has to be again.
+        self._exchanges: dict[str, AuthenticationExchange] = {}
 
     def begin(self, connection: NodeConnection, versions: NodeApiVersions, now_ms: int) -> None:
         """Begin an authentication: the broker has answered ApiVersions, or the session is about to end."""
         connection.authenticating(versions)
-        is_again = connection.id in self._sessions
-        exchange = AuthenticationExchange(self._mechanism, connection.broker, is_again)
-        self._sessions[connection.id] = _Session(connection, exchange, now_ms + self._timeout_ms)
+        self._exchanges[connection.id] = AuthenticationExchange(
+            self._mechanism, connection, now_ms + self._timeout_ms, connection.id in self._exchanges
+        )
 
     def step(self, now_ms: int) -> None:
         """Begin what can begin now: exchanges with credentials, and re-authentications that are due."""
-        for session in list(self._sessions.values()):
+        for exchange in list(self._exchanges.values()):
             try:
-                self._step(session, now_ms)
+                self._step(exchange, now_ms)
             except KafkaError as error:
-                self._requests.end_connection(session.connection, error, now_ms)
+                self._requests.end_connection(exchange.connection, error, now_ms)
 
-    def _step(self, session: _Session, now_ms: int) -> None:
-        connection = session.connection
+    def _step(self, exchange: AuthenticationExchange, now_ms: int) -> None:
+        connection = exchange.connection
         if connection.is_reauthentication_due(now_ms) and not self._in_flight.count_of(connection.id):
             versions = connection.versions
             assert versions is not None
@@ -276,13 +244,13 @@ class Authenticator:
                     f"closed the connection to {connection.broker}: its session ends, and nothing was sent"
                 )
             self.begin(connection, versions, now_ms)
-            session = self._sessions[connection.id]
-        if session.exchange.state is not SaslState.NEW:
+            exchange = self._exchanges[connection.id]
+        if exchange.state is not SaslState.NEW:
             return
-        request = session.exchange.begin(connection.node.host)
+        request = exchange.begin()
         if request is not None:
             self._requests.send(connection.id, request, now_ms, None)
-        elif now_ms >= session.deadline_ms:
+        elif now_ms >= exchange.deadline_ms:
             raise AuthenticationError(
                 f"no credentials for {self._mechanism.name} within {self._timeout_ms} ms"
                 f" (request_timeout_ms): {self._mechanism.waits_for(connection.node.host)}"
@@ -291,11 +259,9 @@ class Authenticator:
 
     def on_response(self, connection: NodeConnection, body: Any, now_ms: int) -> None:
         """The broker answered a request of an exchange. Raises KafkaError, which ends the connection."""
-        exchange = self._sessions[connection.id].exchange
-        if isinstance(body, SaslHandshakeResponse):
-            request: RequestBuilder | None = exchange.on_handshake(body)
-        else:
-            request = exchange.on_authenticate(body)
+        exchange = self._exchanges[connection.id]
+        is_handshake = isinstance(body, SaslHandshakeResponse)
+        request = exchange.on_handshake(body) if is_handshake else exchange.on_authenticate(body)
         if request is not None:
             self._requests.send(connection.id, request, now_ms, None)
             return
@@ -306,28 +272,28 @@ class Authenticator:
         if lifetime_ms:
             connection.reauthenticate_ms = now_ms + int(lifetime_ms * self._random.uniform(*_SESSION_SHARE))
         else:
-            del self._sessions[connection.id]
+            del self._exchanges[connection.id]
 
     def connection_ended(self, connection: NodeConnection, error: KafkaError) -> KafkaError:
         """Forget the connection. Returns the error, with advice if the broker closed it."""
-        session = self._sessions.pop(connection.id, None)
-        if session is None or connection.state is not ConnectionState.AUTHENTICATING:
+        exchange = self._exchanges.pop(connection.id, None)
+        if exchange is None or connection.state is not ConnectionState.AUTHENTICATING:
             return error
         if type(error) is not DisconnectedError:
             return error
         return DisconnectedError(
-            f"{error}, during the authentication ({session.exchange.state.value}): the broker's log may say"
+            f"{error}, during the authentication ({exchange.state.value}): the broker's log may say"
             " why; some brokers close the connection instead of refusing the credentials"
         )
 
     def next_delay_ms(self, now_ms: int) -> int:
         """How long until ``step`` has something to do, unless an event of a connection comes first."""
         delay_ms = NEVER_MS
-        for session in self._sessions.values():
-            connection = session.connection
-            if session.exchange.state is SaslState.NEW:
-                delay_ms = min(delay_ms, session.deadline_ms - now_ms)
-            elif session.exchange.state is SaslState.DONE and not self._in_flight.count_of(connection.id):
+        for exchange in self._exchanges.values():
+            connection = exchange.connection
+            if exchange.state is SaslState.NEW:
+                delay_ms = min(delay_ms, exchange.deadline_ms - now_ms)
+            elif exchange.state is SaslState.DONE and not self._in_flight.count_of(connection.id):
                 delay_ms = min(delay_ms, connection.reauthenticate_ms - now_ms)
         return max(delay_ms, 0)
 

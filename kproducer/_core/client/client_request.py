@@ -40,20 +40,16 @@ class RequestBuilder(Protocol):
 
 
 class MessageBuilder:
-    """The ``RequestBuilder`` of a message that is the same in all of the given versions.
+    """The ``RequestBuilder`` of a message that is the same in all of the given versions; by default, in all.
 
     Its repr does not show the message, which may contain credentials.
     """
 
-    def __init__(self, message: Any, oldest_version: int, latest_version: int) -> None:
+    def __init__(self, message: Any, oldest: int | None = None, latest: int | None = None) -> None:
         self.message = message
-        self.oldest_version = oldest_version
-        self.latest_version = latest_version
-
-    @property
-    def api_key(self) -> int:
-        key: int = self.message.API_KEY
-        return key
+        self.api_key: int = message.API_KEY
+        self.oldest_version: int = message.MIN_VERSION if oldest is None else oldest
+        self.latest_version: int = message.MAX_VERSION if latest is None else latest
 
     def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
         return build_request(self.api_key, version, correlation_id, client_id, self.message)
@@ -65,7 +61,6 @@ class ClientRequest:
     Attributes:
         destination: connection id (the node id as text).
         api_key: of the builder.
-        builder: builds the frame.
         correlation_id: set by the client; the response has the same.
         expect_response: False if the broker sends none (``acks=0``).
         sent_ms: when it was queued for the socket (monotonic); the timeout counts from here.
@@ -92,7 +87,6 @@ class ClientRequest:
     ) -> None:
         self.destination = destination
         self.api_key = builder.api_key
-        self.builder = builder
         self.correlation_id = correlation_id
         self.expect_response = expect_response
         self.sent_ms = sent_ms

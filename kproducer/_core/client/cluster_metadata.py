@@ -11,7 +11,6 @@ from typing import Any
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
-from kproducer._core.client.api_keys import ApiKey, supported_versions
 from kproducer._core.client.client_request import ClientResponse, MessageBuilder
 from kproducer._core.client.metadata import Metadata
 from kproducer._core.client.network_client import new_network_client
@@ -48,19 +47,15 @@ def fetch_cluster_metadata(
     known = Metadata(config)
     client = new_network_client(config, known, clock)
     topics = None if topic is None else [MetadataRequestTopic(name=topic)]
-    oldest, latest = supported_versions(ApiKey.METADATA)
-    request = MessageBuilder(
-        MetadataRequest(topics=topics, allow_auto_topic_creation=False),
-        max(oldest, _FIRST_VERSION_WITHOUT_CREATION),
-        latest,
-    )
+    message = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    request = MessageBuilder(message, max(message.MIN_VERSION, _FIRST_VERSION_WITHOUT_CREATION))
     responses: list[ClientResponse] = []
     asked: Node | None = None
     now_ms = clock.monotonic_ms()
     deadline_ms = now_ms + timeout_ms
     try:
         while now_ms < deadline_ms:
-            if not asked and (node := client.least_loaded_node(now_ms)) and client.ready(node, now_ms):
+            if not asked and (node := client.connections.least_loaded(now_ms)) and client.ready(node, now_ms):
                 client.send(node.id, request, now_ms, responses.append)
                 asked = node
             client.poll(int(min(_LONGEST_POLL_MS, deadline_ms - now_ms)), now_ms)
@@ -73,10 +68,10 @@ def fetch_cluster_metadata(
                     assert response.error is not None
                     raise response.error
                 asked = None
-            if (refusal := client.refusal_by_all()) is not None:
+            if (refusal := client.connections.refusal_by_all()) is not None:
                 raise refusal
             now_ms = clock.monotonic_ms()
-        failures = known.describe_failures(client.last_errors())
+        failures = known.describe_failures(client.connections.last_errors())
         raise KafkaTimeoutError(f"no broker answered within {timeout_ms:g} ms: {failures}")
     finally:
         client.close()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import random as random_module
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kproducer._core.client.api_keys import ApiKey, api_name
 from kproducer._core.client.api_versions import NodeApiVersions
+from kproducer._core.client.client_request import RequestBuilder
 from kproducer._core.client.in_flight_requests import InFlightRequests
 from kproducer._core.client.node_connection import ConnectionState, NodeConnection
 from kproducer._core.config.producer_config import ProducerConfig
@@ -22,7 +23,7 @@ from kproducer._core.network.host_resolver import BeginLookup
 from kproducer._core.network.selector import Selector
 from kproducer._core.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer._core.runtime.guarded_logger import GuardedLogger, LogRepeats, error_fields
-from kproducer.errors import AuthenticationError, KafkaError
+from kproducer.errors import AuthenticationError, KafkaError, NetworkError
 from kproducer.types import Node
 
 # Programs without SASL do not import it.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _log = GuardedLogger(__name__)
 
 #: A broker that is down is tried about every second: equal messages are logged once in this time.
-QUIET_MS = 60_000
+_QUIET_MS = 60_000
 
 #: The longest throttle time that is honoured, and the most by which throttling extends a request's timeout.
 #: Quota windows span 11 s by default, and a large burst over a small quota may cost minutes. A longer time
@@ -48,6 +49,21 @@ _FIRST_CLIENT_SIDE_THROTTLING: dict[int, int] = {
 }
 
 
+class InternalClient(Protocol):
+    """What the parts of a ``NetworkClient`` that send requests of their own need of it."""
+
+    @property
+    def connections(self) -> Connections: ...
+
+    def connect_if_possible(self, node: Node, now_ms: int) -> None: ...
+
+    def end_connection(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None: ...
+
+    def send(self, node_id: int | str, builder: RequestBuilder, now_ms: int, callback: None) -> object: ...
+
+    def wakeup(self) -> object: ...
+
+
 class Connections:
     """The connections by node id. I/O thread only, except the methods that say "any thread".
 
@@ -55,6 +71,7 @@ class Connections:
         selector: the sockets.
         in_flight: the requests on the connections; not changed here, except for timeouts while throttled.
         config: backoffs and timeouts.
+        fetch_nodes: the nodes of the cluster that are known at present.
         begin_lookup: host name to addresses.
         random: for jitter, and for the choice among equal nodes.
         through: the proxy in words, for messages; empty: there is none.
@@ -62,7 +79,10 @@ class Connections:
 
     Attributes:
         connecting: the connections that are not up yet, by node id.
+        repeats: of messages about brokers.
         has_resolved: whether the address of any node was found so far.
+        refusals: by node id, why the last connection ended, if one side refused the other because of
+            credentials or certificates. The next attempt to connect removes it.
     """
 
     def __init__(
@@ -70,6 +90,7 @@ class Connections:
         selector: Selector,
         in_flight: InFlightRequests,
         config: ProducerConfig,
+        fetch_nodes: Callable[[], Sequence[Node]],
         begin_lookup: BeginLookup,
         random: random_module.Random,
         through: str = "",
@@ -86,6 +107,7 @@ class Connections:
         self._setup_timeout = ExponentialBackoff(
             config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms, random
         )
+        self._fetch_nodes = fetch_nodes
         self._begin_lookup = begin_lookup
         self._random = random
         self._through = through
@@ -97,7 +119,8 @@ class Connections:
         # I/O thread only
         self.connecting: dict[str, NodeConnection] = {}
         self.has_resolved = False
-        self._repeats = LogRepeats(QUIET_MS)
+        self.refusals: dict[int, AuthenticationError] = {}
+        self.repeats = LogRepeats(_QUIET_MS)
 
     # -- queries ---------------------------------------------------------------------------------------
 
@@ -130,13 +153,14 @@ class Connections:
         connection = self._by_id.get(str(node.id))
         return 0 if connection is None else connection.poll_delay_ms(now_ms)
 
-    def least_loaded(self, nodes: Sequence[Node], now_ms: int) -> Node | None:
-        """The node best suited for a request; None if every node is throttled, full or backing off.
+    def least_loaded(self, now_ms: int) -> Node | None:
+        """The known node best suited for a request; None if every one is throttled, full or backing off.
 
         Ready nodes first, of these the one with the fewest requests in flight; then one that is connecting;
         then, of those that may be connected to, the one whose last attempt is the longest ago, so that each
         has its turn. Source: KAFKA-9181 and others for the order.
         """
+        nodes = self._fetch_nodes()
         start = self._random.randrange(len(nodes)) if nodes else 0
         ranks = [(self._rank(node, now_ms), node) for node in (*nodes[start:], *nodes[:start])]
         usable = [(rank, node) for rank, node in ranks if rank is not None]
@@ -173,29 +197,46 @@ class Connections:
         connections = [self._by_id.get(str(node.id)) for node in nodes]
         return all(connection is not None and connection.is_unreachable for connection in connections)
 
+    def refusal_by_all(self) -> AuthenticationError | None:
+        """One of the ``refusals``, if every known node has refused or cannot be reached."""
+        nodes = self._fetch_nodes()
+        refusals = [self.refusals[node.id] for node in nodes if node.id in self.refusals]
+        others = [node for node in nodes if node.id not in self.refusals]
+        return refusals[0] if refusals and self.are_all_unreachable(others) else None
+
     def is_any_preparing(self, now_ms: int) -> bool:
         """Whether a connection is about to become ready, and not held up by a slow name service."""
         return any(connection.is_preparing(now_ms) for connection in self._by_id.values())
 
-    def last_errors(self, nodes: Iterable[Node], with_unanswered: bool = True) -> list[str]:
-        """For each node how its last connection ended, or what it waits for, if anything. Any thread.
+    def has_failed(self, node: Node) -> bool:
+        """Whether the node has no connection because the last one ended or the last attempt failed."""
+        connection = self._by_id.get(str(node.id))
+        return connection is not None and connection.is_disconnected
+
+    def last_error(self, node_id: int | str) -> str | None:
+        """How the last connection to the node ended, in words; None since one became ready. Any thread."""
+        connection = self._by_id.get(str(node_id))
+        return None if connection is None else connection.last_error
+
+    def last_errors(self, with_unanswered: bool = True) -> list[str]:
+        """For each known node its ``last_error``, or what its connection waits for, if anything. Any thread.
 
         Args:
-            nodes: whose connections.
             with_unanswered: also the requests in flight on ready connections, which a busy client always has.
         """
         errors: list[str | None] = []
-        for node in nodes:
+        for node in self._fetch_nodes():
             each = self._by_id.get(str(node.id))
             if each is not None:
                 has_wait = with_unanswered or each.state is not ConnectionState.READY
                 errors.append(each.last_error or (self._waits_for(each) if has_wait else None))
         return [error for error in errors if error is not None]
 
-    def failures(self, nodes: Iterable[Node]) -> list[str]:
-        """How the last connections of these nodes ended, where that was a failure. Any thread."""
-        connections = [self._by_id.get(str(node.id)) for node in nodes]
-        return [each.last_error for each in connections if each is not None and each.last_error is not None]
+    def failures(self) -> tuple[list[str], bool]:
+        """How connections to known nodes have failed, and whether all nodes are unreachable. Any thread."""
+        nodes = self._fetch_nodes()
+        errors = [self.last_error(node.id) for node in nodes]
+        return [error for error in errors if error is not None], self.are_all_unreachable(nodes)
 
     def _waits_for(self, connection: NodeConnection) -> str | None:
         broker = connection.broker
@@ -219,6 +260,7 @@ class Connections:
     def begin(self, node: Node, now_ms: int) -> NodeConnection:
         """Begin a connection: look up the host name. ``connect_if_resolved`` must follow."""
         node_id = str(node.id)
+        self.refusals.pop(node.id, None)
         connection = self._by_id.get(node_id)
         if connection is None or not connection.is_at(node):
             connection = NodeConnection(node, self._reconnect_backoff, self._setup_timeout)
@@ -245,24 +287,32 @@ class Connections:
             (connection.setup_delay_ms(now_ms) for connection in self.connecting.values()), default=NEVER_MS
         )
 
-    def past_setup_timeout(self, now_ms: int) -> list[NodeConnection]:
-        """The connections that have been connecting for longer than their setup timeout."""
-        return [each for each in self.connecting.values() if each.setup_left_ms(now_ms) < 0]
+    def past_setup_timeout(self, now_ms: int) -> list[tuple[NodeConnection, NetworkError]]:
+        """The connections that have been connecting for longer than their setup timeout, with the error."""
+        late: list[tuple[NodeConnection, NetworkError]] = []
+        for each in self.connecting.values():
+            if each.setup_left_ms(now_ms) < 0:
+                what = "no connection to"
+                if each.is_resolving:
+                    what = "the name service has not answered for the host name of"
+                text = f"{what} {each.broker}{self._through} within {each.setup_timeout_ms} ms"
+                late.append((each, NetworkError(f"{text} (socket_connection_setup_timeout_ms)")))
+        return late
 
     def checking_api_versions(self, connection: NodeConnection) -> None:
         """The connection is up and ApiVersions is being sent."""
         del self.connecting[connection.id]
         connection.checking_api_versions()
 
-    def ended(
-        self, connection: NodeConnection, error: KafkaError, nodes: Collection[Node], now_ms: int
-    ) -> None:
-        """Note and log how a connection ended; ``nodes``: those of the cluster."""
+    def ended(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
+        """Note and log how a connection ended."""
         state, broker = connection.state, connection.broker
         self.connecting.pop(connection.id, None)
         connection.ended(now_ms)
         connection.last_error = str(error)
-        suffix = self._repeats.suffix((broker, state, type(error).__name__), now_ms)
+        if isinstance(error, AuthenticationError):
+            self.refusals[connection.node.id] = error
+        suffix = self.repeats.suffix((broker, state, type(error).__name__), now_ms)
         level = logging.WARNING if isinstance(error, AuthenticationError) else logging.INFO
         level = logging.DEBUG if suffix is None else level
         _log.log(
@@ -274,10 +324,10 @@ class Connections:
             suffix or "",
             extra={"client_id": self._client_id, "broker": broker, **error_fields(error)},
         )
-        if state is ConnectionState.READY or not self.are_all_unreachable(nodes):
+        if state is ConnectionState.READY or not self.are_all_unreachable(self._fetch_nodes()):
             return
-        if self._repeats.suffix("no broker", now_ms) is not None:
-            errors = "; ".join(self.last_errors(nodes))
+        if self.repeats.suffix("no broker", now_ms) is not None:
+            errors = "; ".join(self.last_errors())
             fields = {"client_id": self._client_id}
             _log.warning(
                 "No broker can be reached; retrying, and send() waits for up to max_block_ms: %s",
@@ -299,7 +349,7 @@ class Connections:
         if version < _FIRST_CLIENT_SIDE_THROTTLING.get(api_key, 0):
             return
         if throttle_ms > LONGEST_THROTTLE_MS:
-            suffix = self._repeats.suffix((connection.broker, "throttle"), now_ms)
+            suffix = self.repeats.suffix((connection.broker, "throttle"), now_ms)
             if suffix is not None:
                 _log.warning(
                     "%s response of %s: throttle time of %d ms limited to %d ms%s",

@@ -8,7 +8,7 @@ Source: Kafka class ``InFlightRequests``; ``NetworkClient`` (handleCompletedRece
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 from kproducer._core.client.client_request import ClientRequest
@@ -37,7 +37,7 @@ class InFlightRequests:
 
     def __init__(self, max_per_connection: int) -> None:
         self._max_per_connection = max_per_connection
-        self._queues: dict[str, deque[ClientRequest]] = {}
+        self._queues: dict[str, deque[ClientRequest]] = defaultdict(deque)
         #: Correlation ids of written requests that expect no response, by node.
         self._without_response: dict[str, deque[int]] = {}
         self.next_expiry_ms = NEVER_MS
@@ -45,11 +45,7 @@ class InFlightRequests:
 
     def add(self, request: ClientRequest) -> None:
         """Append a request to the queue of its node."""
-        destination = request.destination
-        queue = self._queues.get(destination)
-        if queue is None:
-            queue = self._queues[destination] = deque()
-        queue.append(request)
+        self._queues[request.destination].append(request)
         self.count += 1
         if request.expires_ms < self.next_expiry_ms:
             self.next_expiry_ms = request.expires_ms

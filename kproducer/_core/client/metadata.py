@@ -355,7 +355,7 @@ class Metadata:
 
     def update_partition_leadership(
         self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]
-    ) -> set[TopicPartition]:
+    ) -> bool:
         """Merge leaders that a Produce response named (KIP-951); see ``SnapshotMerger.with_leaders``.
 
         Args:
@@ -363,13 +363,14 @@ class Metadata:
             nodes: addresses in the same response.
 
         Returns:
-            The partitions whose leader changed.
+            Whether any leader has changed.
         """
         with self._lock:
             if self.is_closed:
-                return set()
-            self.snapshot, changed = self._merger.with_leaders(self.snapshot, leaders, nodes)
-            return changed
+                return False
+            old = self.snapshot
+            self.snapshot = self._merger.with_leaders(old, leaders, nodes)
+            return self.snapshot is not old
 
     # -- waiting ---------------------------------------------------------------------------------------
 

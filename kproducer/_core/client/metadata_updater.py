@@ -11,56 +11,22 @@ after an attempt to connect to each node failed, because a rebootstrap forgets t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
 from kproducer_messages import MetadataRequest, MetadataResponse
 from kproducer_messages.metadata_request import MetadataRequestTopic
 
-from kproducer._core.client.api_keys import ApiKey, supported_versions
 from kproducer._core.client.api_versions import REBOOTSTRAP_REQUIRED
-from kproducer._core.client.client_request import (
-    ClientRequest,
-    ClientResponse,
-    MessageBuilder,
-    RequestBuilder,
-)
-from kproducer._core.client.connections import QUIET_MS, Connections
+from kproducer._core.client.client_request import ClientRequest, MessageBuilder
+from kproducer._core.client.connections import InternalClient
 from kproducer._core.client.metadata import Metadata, MetadataRequestAndVersion
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.runtime.clock import NEVER_MS
-from kproducer._core.runtime.guarded_logger import GuardedLogger, LogRepeats
-from kproducer.errors import AuthenticationError, BootstrapResolutionError, KafkaError
+from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer.errors import AuthenticationError, BootstrapResolutionError, DisconnectedError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.errors.internal_errors import IdleDisconnectError
 from kproducer.types import Node
 
 _log = GuardedLogger(__name__)
-
-
-class MetadataClient(Protocol):
-    """What the updater needs of the ``NetworkClient`` that asks it for updates."""
-
-    @property
-    def connections(self) -> Connections: ...
-
-    def last_errors(self) -> list[str]: ...
-
-    def least_loaded_node(self, now_ms: int) -> Node | None: ...
-
-    def poll_delay_ms(self, node: Node, now_ms: int) -> int: ...
-
-    def connect_if_possible(self, node: Node, now_ms: int) -> None: ...
-
-    def disconnect(self, node: Node) -> None: ...
-
-    def send(
-        self,
-        node_id: int | str,
-        builder: RequestBuilder,
-        now_ms: int,
-        callback: Callable[[ClientResponse], None] | None,
-    ) -> ClientRequest: ...
 
 
 class MetadataUpdater:
@@ -77,17 +43,14 @@ class MetadataUpdater:
         bootstrap_error: no name could be resolved in time (KIP-909), and nothing will be sent any more.
     """
 
-    def __init__(self, metadata: Metadata, config: ProducerConfig, client: MetadataClient) -> None:
+    def __init__(self, metadata: Metadata, config: ProducerConfig, client: InternalClient) -> None:
         # fixed after construction
         self._metadata = metadata
-        self._request_timeout_ms = config.request_timeout_ms
+        self._config = config
         self._may_rebootstrap = config.metadata_recovery_strategy == "rebootstrap"
-        self._rebootstrap_trigger_ms = config.metadata_recovery_rebootstrap_trigger_ms
         self._checks_cluster = config.metadata_cluster_check_enable and self._may_rebootstrap
-        self._servers = ", ".join(config.bootstrap_servers)
         self._client = client
         # I/O thread only
-        self._repeats = LogRepeats(QUIET_MS)
         self.bootstrap_error: BootstrapResolutionError | None = None
         #: How long the bootstrap names may take to resolve; 0: no limit, also once the first one is resolved.
         self._resolve_timeout_ms = config.bootstrap_resolve_timeout_ms
@@ -128,9 +91,10 @@ class MetadataUpdater:
         return min(left_ms, self._maybe_update(now_ms))
 
     def _fail_bootstrap(self) -> None:
-        causes = "; ".join(self._client.last_errors())
+        causes = "; ".join(self._client.connections.last_errors())
+        servers = ", ".join(self._config.bootstrap_servers)
         self.bootstrap_error = BootstrapResolutionError(
-            f"no name in bootstrap_servers ({self._servers}) could be resolved within"
+            f"no name in bootstrap_servers ({servers}) could be resolved within"
             f" bootstrap_resolve_timeout_ms={self._resolve_timeout_ms} ({causes}); correct the names or the"
             " name service, then close this producer and create another"
         )
@@ -139,21 +103,22 @@ class MetadataUpdater:
 
     def _maybe_update(self, now_ms: int) -> int:
         if self._in_progress is not None:
-            return self._request_timeout_ms
+            return self._config.request_timeout_ms
         wait_ms = self._metadata.fresh_until_ms - now_ms
         if wait_ms <= 0:
             wait_ms = self._metadata.time_to_next_update(now_ms)
         if wait_ms > 0:
             return wait_ms
+        trigger_ms = self._config.metadata_recovery_rebootstrap_trigger_ms
         if self._attempt_since_ms is None:
             self._attempt_since_ms = now_ms
-        elif self._may_rebootstrap and now_ms - self._attempt_since_ms > self._rebootstrap_trigger_ms:
+        elif self._may_rebootstrap and now_ms - self._attempt_since_ms > trigger_ms:
             _log.info(
                 "No metadata update succeeded for %d ms (metadata_recovery_rebootstrap_trigger_ms = %d)",
                 now_ms - self._attempt_since_ms,
-                self._rebootstrap_trigger_ms,
+                trigger_ms,
             )
-            self._disconnect_and_rebootstrap()
+            self._disconnect_and_rebootstrap(now_ms)
             self._attempt_since_ms = now_ms
         client = self._client
         if (
@@ -162,9 +127,9 @@ class MetadataUpdater:
             and client.connections.are_all_unreachable(self.fetch_nodes())
         ):
             self._metadata.rebootstrap()
-        node = client.least_loaded_node(now_ms)
+        node = client.connections.least_loaded(now_ms)
         if node is None:
-            delays_ms = [client.poll_delay_ms(node, now_ms) for node in self.fetch_nodes()]
+            delays_ms = [client.connections.poll_delay_ms(node, now_ms) for node in self.fetch_nodes()]
             return max(min(delays_ms, default=NEVER_MS), 1)
         return self._request_update(node, now_ms)
 
@@ -176,26 +141,27 @@ class MetadataUpdater:
             _log.debug("Requesting metadata of %s from %s", wanted.topics, node)
             request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in wanted.topics])
             try:
-                client.send(
-                    node.id, MessageBuilder(request, *supported_versions(ApiKey.METADATA)), now_ms, None
-                )
+                client.send(node.id, MessageBuilder(request), now_ms, None)
             except BaseException:
                 # No response will come; waiting for one would stop all updates.
                 self._in_progress = None
                 self._metadata.failed_update(now_ms)
                 raise
-            return self._request_timeout_ms
+            return self._config.request_timeout_ms
         # One attempt at a time: wait for a connection that is being established instead of beginning another.
         if not client.connections.is_any_preparing(now_ms):
             client.connect_if_possible(node, now_ms)
         if not client.connections.is_any_preparing(now_ms):
             return max(self._metadata.time_to_next_update(now_ms), 1)  # failed at once
         # The poll ends when the connection is ready or has failed.
-        return self._request_timeout_ms
+        return self._config.request_timeout_ms
 
-    def _disconnect_and_rebootstrap(self) -> None:
+    def _disconnect_and_rebootstrap(self, now_ms: int) -> None:
         for node in self.fetch_nodes():
-            self._client.disconnect(node)
+            connection = self._client.connections.get(str(node.id))
+            if connection is not None and not connection.is_disconnected:
+                error = DisconnectedError(f"this client ended the connection to {connection.broker}")
+                self._client.end_connection(connection, error, now_ms)
         self._metadata.rebootstrap()
 
     def handle_server_disconnect(self, now_ms: int, node_id: str, error: KafkaError) -> None:
@@ -216,7 +182,7 @@ class MetadataUpdater:
         if not self._may_rebootstrap:
             return
         # Behind a proxy that leads to another broker for good, this happens several times a second.
-        suffix = self._repeats.suffix(broker, now_ms)
+        suffix = self._client.connections.repeats.suffix(broker, now_ms)
         if suffix is not None:
             _log.warning(
                 "%s is another broker, or of another cluster, than metadata says; starting again with"
@@ -224,7 +190,7 @@ class MetadataUpdater:
                 broker,
                 suffix,
             )
-        self._disconnect_and_rebootstrap()
+        self._disconnect_and_rebootstrap(now_ms)
 
     def handle_acceptance(self) -> None:
         """A broker has answered the first request of a connection, authenticated if it had to be."""
@@ -253,4 +219,4 @@ class MetadataUpdater:
         self._metadata.failed_update(now_ms, error_for_code(error_code) if error_code else None)
         if error_code == REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
             _log.info("Node %s asks for a rebootstrap", request.destination)
-            self._disconnect_and_rebootstrap()
+            self._disconnect_and_rebootstrap(now_ms)

@@ -29,7 +29,7 @@ from kproducer._core.client.client_request import (
     MessageBuilder,
     RequestBuilder,
 )
-from kproducer._core.client.connections import QUIET_MS, Connections
+from kproducer._core.client.connections import Connections
 from kproducer._core.client.in_flight_requests import InFlightRequests
 from kproducer._core.client.metadata import Metadata
 from kproducer._core.client.metadata_updater import MetadataUpdater
@@ -43,7 +43,7 @@ from kproducer._core.network.network_send import NetworkSend
 from kproducer._core.network.proxy import Proxy
 from kproducer._core.network.selector import Selector
 from kproducer._core.runtime.clock import Clock
-from kproducer._core.runtime.guarded_logger import GuardedLogger, LogRepeats
+from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer.errors import (
     AuthenticationError,
     BootstrapResolutionError,
@@ -90,8 +90,6 @@ class NetworkClient:
     Attributes:
         metrics: as given.
         connections: the state of the connection to each node.
-        refusals: by node id, why the last connection ended, if one side refused the other because of
-            credentials or certificates. The next attempt to connect removes it.
         active: ``close`` was not called yet. Any thread.
     """
 
@@ -111,7 +109,7 @@ class NetworkClient:
         random = random if random is not None else random_module.Random()
         # fixed after construction
         self.metrics = metrics if metrics is not None else ConnectionMetrics(clock)
-        self._is_secured = config.uses_tls or sasl is not None
+        self._uses_tls = config.uses_tls
         self._selector = selector
         #: Ends the current or next ``poll`` early. Any thread; cheap and coalesced.
         self.wakeup = selector.wakeup
@@ -125,18 +123,17 @@ class NetworkClient:
             or config.ssl_keystore_certificate_chain
             or config.ssl_context is not None
         )
-        self._protocol_with_sasl = "SASL_SSL" if config.uses_tls else "SASL_PLAINTEXT"
         self._software_version = sanitized_software_text(VERSION)
-        self._through = "" if proxy is None else f" through the proxy {proxy}"
         self._resolver = BackgroundResolver(selector.wakeup, proxy)
         self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
         self.connections = Connections(
             selector,
             self._in_flight,
             config,
+            lambda: self._updater.fetch_nodes(),
             begin_lookup if begin_lookup is not None else self._resolver.begin,
             random,
-            self._through,
+            "" if proxy is None else f" through the proxy {proxy}",
             sasl,
         )
         self._authenticator: Authenticator | None = None
@@ -152,8 +149,6 @@ class NetworkClient:
         self._moved: dict[str, NodeConnection] = {}  # connections to an address that their node has left
         # node id to the version of the ApiVersions request to send
         self._versions_to_ask: dict[str, int] = {}
-        self.refusals: dict[int, AuthenticationError] = {}
-        self._log_repeats = LogRepeats(QUIET_MS)
         self.active = True
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
         self._versions_used: dict[tuple[str, int], int] = {}
@@ -181,7 +176,6 @@ class NetworkClient:
     def connect_if_possible(self, node: Node, now_ms: int) -> None:
         """Begin a connection, unless there is one or its backoff has not ended."""
         if self.active and self.connections.can_connect(node, now_ms):
-            self.refusals.pop(node.id, None)
             self._connect_if_resolved(self.connections.begin(node, now_ms), now_ms)
 
     def _connect_if_resolved(self, connection: NodeConnection, now_ms: int) -> None:
@@ -190,59 +184,14 @@ class NetworkClient:
         except NetworkError as error:
             self._connection_ended(connection, error, now_ms)
 
-    def poll_delay_ms(self, node: Node, now_ms: int) -> int:
-        """How long until backoff or throttling end; NEVER_MS if only an event can make the node usable."""
-        return self.connections.poll_delay_ms(node, now_ms)
-
-    def connection_failed(self, node: Node) -> bool:
-        """Whether the node has no connection because the last one ended or the last attempt failed."""
-        connection = self.connections.get(str(node.id))
-        return connection is not None and connection.is_disconnected
-
-    def last_error(self, node_id: int | str) -> str | None:
-        """How the last connection to the node ended, in words; None since one became ready. Any thread."""
-        connection = self.connections.get(str(node_id))
-        return None if connection is None else connection.last_error
-
-    def last_errors(self, with_unanswered: bool = True) -> list[str]:
-        """For every known node its ``last_error``, or what its connection waits for. Any thread.
-
-        Args:
-            with_unanswered: see ``Connections.last_errors``.
-        """
-        return self.connections.last_errors(self._updater.fetch_nodes(), with_unanswered)
-
     @property
     def bootstrap_error(self) -> BootstrapResolutionError | None:
         """Set if no name in ``bootstrap_servers`` was resolved in time: no request can ever be sent."""
         return self._updater.bootstrap_error
 
-    def connection_failures(self) -> tuple[list[str], bool]:
-        """How connections to known nodes have failed, and whether all nodes are unreachable. Any thread."""
-        nodes = self._updater.fetch_nodes()
-        return self.connections.failures(nodes), self.connections.are_all_unreachable(nodes)
-
-    def refusal_by_all(self) -> AuthenticationError | None:
-        """One of the ``refusals``, if every known node has refused or cannot be reached."""
-        nodes = self._updater.fetch_nodes()
-        refusals = [self.refusals[node.id] for node in nodes if node.id in self.refusals]
-        others = [node for node in nodes if node.id not in self.refusals]
-        return refusals[0] if refusals and self.connections.are_all_unreachable(others) else None
-
-    def least_loaded_node(self, now_ms: int) -> Node | None:
-        """The known node best suited for a request, if any. See ``Connections.least_loaded``."""
-        return self.connections.least_loaded(self._updater.fetch_nodes(), now_ms)
-
     def ready_connections(self, now_ms: int) -> list[NodeConnection]:
         """See ``Connections.ready``. None while a metadata update is due, which goes first."""
         return [] if self._updater.is_update_due(now_ms) else self.connections.ready(now_ms)
-
-    def disconnect(self, node: Node) -> None:
-        """End the connection to a node; the next poll ends its requests as disconnected."""
-        connection = self.connections.get(str(node.id))
-        if connection is not None and not connection.is_disconnected:
-            error = DisconnectedError(f"this client ended the connection to {connection.broker}")
-            self.end_connection(connection, error, self._clock.monotonic_ms())
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -303,7 +252,7 @@ class NetworkClient:
                 self._ended.append(ClientResponse(request, now_ms, error=error))
                 return request
             api, broker = api_name(request.api_key), connection.broker
-            suffix = self._log_repeats.suffix((broker, api), now_ms)
+            suffix = self.connections.repeats.suffix((broker, api), now_ms)
             if suffix is not None:
                 fields = {"client_id": self._client_id, "broker": broker}
                 _log.warning("%s to %s was not sent: %s%s", api, broker, error, suffix, extra=fields)
@@ -316,7 +265,7 @@ class NetworkClient:
         self._versions_used[destination, request.api_key] = request.api_version
         connection.was_used = True
         metrics = self.metrics
-        node_metrics = metrics.node(destination)
+        node_metrics = metrics.nodes[destination]
         node_metrics.requests.add(float(request.send.remaining_bytes), metrics.windows.at(now_ms))
         try:
             self._selector.send(request.send)
@@ -392,7 +341,8 @@ class NetworkClient:
             if connecting:
                 for connection in self.connections.resolving():
                     self._connect_if_resolved(connection, now_ms)
-                self._handle_setup_timeouts(now_ms)
+                for connection, error in self.connections.past_setup_timeout(now_ms):
+                    self.end_connection(connection, error, now_ms)
             if now_ms > self._in_flight.next_expiry_ms:
                 self._handle_request_timeouts(now_ms)
         finally:
@@ -456,7 +406,7 @@ class NetworkClient:
         if pending is None:
             return
         window = self.metrics.windows.at(now_ms)
-        node_metrics = self.metrics.node(connection.id)
+        node_metrics = self.metrics.nodes[connection.id]
         node_metrics.responses.add(float(len(payload) + SIZE_PREFIX_BYTES), window)
         api_key = pending.api_key
         if api_key == ApiKey.API_VERSIONS and pending.is_internal:
@@ -506,7 +456,7 @@ class NetworkClient:
         if self._authenticator is None:
             connection.ready(versions)
             self._selector.expect_long_frames(connection.id)
-            if self._is_secured:
+            if self._uses_tls:
                 self.metrics.count(self.metrics.authenticated)
         else:
             self._authenticator.begin(connection, versions, now_ms)
@@ -547,10 +497,11 @@ class NetworkClient:
             # Listeners with SASL do so, but so do brokers that start or stop, and load balancers in front of
             # them. So this is advice, and not an AuthenticationError:
             # docs/decisions/0042-wrong-security-protocol.md
+            protocol = "SASL_SSL" if self._uses_tls else "SASL_PLAINTEXT"
             return DisconnectedError(
                 f"{error}, at the first request after ApiVersions, as a listener with SASL does if the client"
-                " does not authenticate; if this is one, set security_protocol to"
-                f" {self._protocol_with_sasl}, and sasl_mechanism with its credentials"
+                f" does not authenticate; if this is one, set security_protocol to {protocol}, and"
+                " sasl_mechanism with its credentials"
             )
         return error
 
@@ -605,17 +556,6 @@ class NetworkClient:
             self.end_connection(connection, error, now_ms)
         return bool(idle)
 
-    def _handle_setup_timeouts(self, now_ms: int) -> None:
-        for connection in self.connections.past_setup_timeout(now_ms):
-            what = "no connection to"
-            if connection.is_resolving:
-                what = "the name service has not answered for the host name of"
-            error = NetworkError(
-                f"{what} {connection.broker}{self._through} within {connection.setup_timeout_ms} ms"
-                " (socket_connection_setup_timeout_ms)"
-            )
-            self.end_connection(connection, error, now_ms)
-
     def _handle_request_timeouts(self, now_ms: int) -> None:
         for request in self._in_flight.expired(now_ms):
             connection = self.connections.get(request.destination)
@@ -656,9 +596,8 @@ class NetworkClient:
         self._moved.pop(connection.id, None)
         if self._authenticator is not None:
             error = self._authenticator.connection_ended(connection, error)
-        self.connections.ended(connection, error, self._updater.fetch_nodes(), now_ms)
+        self.connections.ended(connection, error, now_ms)
         if isinstance(error, AuthenticationError):
-            self.refusals[connection.node.id] = error
             self.metrics.count(self.metrics.refused)
         self._cancel_in_flight(connection.id, error, now_ms)
         self._updater.handle_server_disconnect(now_ms, connection.id, error)
@@ -703,18 +642,14 @@ def new_network_client(config: ProducerConfig, metadata: Metadata, clock: Clock)
         proxy = Proxy(parse_proxy_url(config.proxy_url))
     windows = Windows(clock, config.metrics_num_samples, config.metrics_sample_window_ms)
     metrics = ConnectionMetrics(clock, windows)
-    if tls is None:
-        selector = Selector(config, clock, proxy=proxy, metrics=metrics)
-    else:
-        new_transport, channel_io = tls.new_transport, tls.channel_io()
-        selector = Selector(
-            config,
-            clock,
-            transport_factory=new_transport,
-            proxy=proxy,
-            channel_io=channel_io,
-            metrics=metrics,
-        )
+    selector = Selector(
+        config,
+        clock,
+        transport_factory=None if tls is None else tls.new_transport,
+        proxy=proxy,
+        channel_io=None if tls is None else tls.channel_io(),
+        metrics=metrics,
+    )
     try:
         sasl: SaslMechanism | None = None
         if config.uses_sasl:

@@ -114,8 +114,8 @@ class SnapshotMerger:
         old: MetadataSnapshot,
         leaders: Mapping[TopicPartition, tuple[int, int]],
         nodes: Iterable[Node],
-    ) -> tuple[MetadataSnapshot, set[TopicPartition]]:
-        """Merge leaders that a Produce response named (KIP-951). Returns the partitions that changed.
+    ) -> MetadataSnapshot:
+        """Merge leaders that a Produce response named (KIP-951). Returns ``old`` if nothing has changed.
 
         Args:
             old: the snapshot before.
@@ -139,14 +139,13 @@ class SnapshotMerger:
                 leader_id=leader_id, leader_epoch=epoch, error_code=0
             )
         if not changed:
-            return old, set()
+            return old
         topics = dict(old.topics)
         for topic, by_number in changed.items():
             partitions = tuple([by_number.get(p.partition, p) for p in topics[topic].partitions])
             topics[topic] = topics[topic]._replace(partitions=partitions)
         _set_available(topics, all_nodes)
-        snapshot = old._replace(nodes=all_nodes, topics=topics)
-        return snapshot, {TopicPartition(topic, number) for topic, some in changed.items() for number in some}
+        return old._replace(nodes=all_nodes, topics=topics)
 
     def _note_topic_error(self, name: str, code: int) -> None:
         error = error_for_code(code, f"topic {name!r}")

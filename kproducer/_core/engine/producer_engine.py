@@ -20,7 +20,7 @@ from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.metrics.call_times import CallTimes
 from kproducer._core.runtime import fork_and_exit
 from kproducer._core.runtime.arguments import checked_timeout_s
-from kproducer._core.runtime.clock import Clock, ExponentialBackoff
+from kproducer._core.runtime.clock import Clock
 from kproducer._core.runtime.fork_safe_import import import_module
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer._core.sender.sender import Purge, Sender
@@ -111,7 +111,8 @@ class ProducerEngine:
                 self.accumulator,
                 config,
                 clock,
-                transaction_manager=self.transaction_manager,
+                self.transaction_manager,
+                self._telemetry() if config.enable_metrics_push else None,
             )
             self.topics = Topics(
                 config,
@@ -123,8 +124,6 @@ class ProducerEngine:
                 self.pool.may_wait,
             )
             self.admission = Admission(rules, self.topics, self.accumulator, self.transactions)
-            if config.enable_metrics_push:
-                self.sender.telemetry = self._telemetry()
             self._ended = threading.Event()
             self.thread = threading.Thread(
                 target=self._run, name=f"kproducer-io-{config.client_id}", daemon=True
@@ -158,8 +157,7 @@ class ProducerEngine:
         config = self.config
         return TransactionManager(
             config.transactional_id or None,
-            config.transaction_timeout_ms,
-            ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+            config,
             ProducerHooks(
                 lambda: transaction_version(self.client.connections.versions()),
                 lambda: self.sender.wakeup(),
@@ -167,7 +165,6 @@ class ProducerEngine:
                 lambda: len(self.accumulator.incomplete_batches()) > 0,
                 lambda is_open: gate(self, is_open),
             ),
-            two_phase_commit=config.transaction_two_phase_commit_enable,
         )
 
     def _telemetry(self) -> TelemetryLink:
@@ -301,8 +298,8 @@ class ProducerEngine:
 
     def connection_failures(self) -> tuple[list[AuthenticationError], list[str], bool]:
         """The present refusals of credentials, the other failures, and whether no broker can be reached."""
-        failures, is_down = self.client.connection_failures()
-        return list(self.client.refusals.values()), failures, is_down
+        connections = self.client.connections
+        return list(connections.refusals.values()), *connections.failures()
 
     def exhausted_error(self, waited_ms: int, others: int) -> KafkaError:
         """The error of a record whose turn to ask for memory did not come. See ``BufferPool``."""
@@ -447,7 +444,7 @@ class ProducerEngine:
         """
         if self.sender.is_forced_to_close and not self._ended.is_set():
             return _BLOCKED
-        return self.metadata.describe_failures(self.client.last_errors(with_unanswered))
+        return self.metadata.describe_failures(self.client.connections.last_errors(with_unanswered))
 
 
 def refuse_in_the_middle_of_send(call: str, accumulator: RecordAccumulator) -> None:

@@ -7,17 +7,18 @@ import threading
 import time
 from collections.abc import Iterator
 
-#: The metrics that ``CallTimes`` counts. Source: Kafka class ``KafkaProducerMetrics`` (KIP-761).
-CALL_TIMES = (
-    "flush-time-ns-total",
-    "metadata-wait-time-ns-total",
-    "txn-init-time-ns-total",
-    "txn-begin-time-ns-total",
-    "txn-send-offsets-time-ns-total",
-    "txn-prepare-time-ns-total",
-    "txn-commit-time-ns-total",
-    "txn-abort-time-ns-total",
-)
+#: The metrics that ``CallTimes`` counts, and their meanings. Source: Kafka class ``KafkaProducerMetrics``
+#: (KIP-761).
+CALL_TIMES = {
+    "flush-time-ns-total": "ns in flush()",
+    "metadata-wait-time-ns-total": "ns that calls waited for the metadata of a topic",
+    "txn-abort-time-ns-total": "ns in abort_transaction() and abort_prepared()",
+    "txn-begin-time-ns-total": "ns in begin_transaction()",
+    "txn-commit-time-ns-total": "ns in commit_transaction() and commit_prepared()",
+    "txn-init-time-ns-total": "ns in init_transactions()",
+    "txn-prepare-time-ns-total": "ns in prepare()",
+    "txn-send-offsets-time-ns-total": "ns in send_offsets_to_transaction()",
+}
 
 
 class CallTimes:

@@ -5,6 +5,8 @@ Source: Kafka class ``Selector`` (SelectorMetrics).
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from kproducer._core.metrics.windows import Series, Windows
 from kproducer._core.runtime.clock import Clock
 
@@ -29,7 +31,8 @@ class ConnectionMetrics:
 
     Attributes:
         windows: of all series here.
-        nodes: by node id as text; bootstrap servers have negative ids.
+        nodes: by node id as text; bootstrap servers have negative ids. Only the I/O thread looks an id up,
+            which adds it. A node stays when it leaves the cluster.
         created, closed: connections that came up; connections and attempts that ended.
         polls: polls of the selector.
         transfers: connections on which a poll moved bytes.
@@ -40,7 +43,7 @@ class ConnectionMetrics:
 
     def __init__(self, clock: Clock, windows: Windows | None = None) -> None:
         self.windows = windows = Windows(clock) if windows is None else windows
-        self.nodes: dict[str, NodeMetrics] = {}
+        self.nodes: dict[str, NodeMetrics] = defaultdict(lambda: NodeMetrics(windows))
         self.created = windows.series()
         self.closed = windows.series()
         self.polls = windows.series()
@@ -48,13 +51,6 @@ class ConnectionMetrics:
         self.authenticated = windows.series()
         self.reauthenticated = windows.series()
         self.refused = windows.series()
-
-    def node(self, node_id: str) -> NodeMetrics:
-        """The metrics of a node, which stay when the node leaves the cluster. I/O thread only."""
-        metrics = self.nodes.get(node_id)
-        if metrics is None:
-            metrics = self.nodes[node_id] = NodeMetrics(self.windows)
-        return metrics
 
     def count(self, series: Series) -> None:
         """Count an event that is too rare to be given the time."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kproducer._core.metrics.call_times import CALL_TIMES
+
 if TYPE_CHECKING:
     from kproducer._core.metrics.metric_sample import MetricKind
 
@@ -50,10 +52,7 @@ METRICS: Final[dict[str, dict[str, tuple[MetricKind, str]]]] = {
         "buffer-available-bytes": ("gauge", "bytes of buffer_memory that are available"),
         **_meter("buffer-exhausted", "records refused because there was no memory within max_block_ms"),
         "buffer-total-bytes": ("gauge", "buffer_memory"),
-        "bufferpool-wait-ratio": (
-            "gauge",
-            "time that threads waited for memory / time",
-        ),
+        "bufferpool-wait-ratio": ("gauge", "time that threads waited for memory / time"),
         "bufferpool-wait-time-ns-total": ("counter", "ns that threads waited for memory"),
         "byte-total": ("counter", "bytes of batches sent, as on the wire, retries included; not in Java"),
         "compression-rate-avg": ("gauge", "mean of compressed size / plain size of the batches"),
@@ -61,27 +60,21 @@ METRICS: Final[dict[str, dict[str, tuple[MetricKind, str]]]] = {
         "connection-count": ("gauge", "connections and attempts to connect"),
         **_meter("connection-creation", "connections that came up"),
         **_meter("failed-authentication", "connections refused because of credentials or certificates"),
-        "flush-time-ns-total": ("counter", "ns in flush()"),
         "incomplete-batches": ("gauge", "batches that are neither acknowledged nor failed; not in Java"),
         "io-error-total": ("counter", "unexpected errors in the I/O thread, each in the log; not in Java"),
         "metadata-age": ("gauge", "seconds since the last full metadata update, NaN before the first"),
-        "metadata-wait-time-ns-total": ("counter", "ns that calls waited for the metadata of a topic"),
         **_meter("network-io", "connections on which a poll moved bytes; Java counts each read and write"),
         "produce-latency-ms-total": (
             "counter",
             "ms from Produce requests to responses, added up; not in Java",
         ),
         "produce-request-total": ("counter", "Produce requests sent; not in Java"),
-        "produce-throttle-time-avg": ("gauge", "mean throttle time of the Produce responses, in ms"),
-        "produce-throttle-time-max": ("gauge", "largest throttle time of a Produce response, in ms"),
+        **_sizes("produce-throttle-time", "throttle time of a Produce response, in ms"),
         **_meter("record-error", "records that failed"),
         **_sizes("record-queue-time", "time from a batch's first record to its first request, in ms"),
         **_meter("record-retry", "records retried"),
         **_meter("record-send", "records sent, retries included"),
-        "record-size-avg": (
-            "gauge",
-            "mean size of a record in bytes, before compression",
-        ),
+        "record-size-avg": ("gauge", "mean size of a record in bytes, before compression"),
         "records-per-request-avg": ("gauge", "mean number of records in a Produce request"),
         **_sizes("request-latency", "time from a Produce request to its response, in ms"),
         "requests-in-flight": ("gauge", "requests of any kind without a response"),
@@ -89,12 +82,7 @@ METRICS: Final[dict[str, dict[str, tuple[MetricKind, str]]]] = {
         **_meter("successful-authentication", "connections with TLS or SASL that became ready"),
         **_meter("successful-reauthentication", "connections authenticated again before the session ended"),
         **_TRAFFIC,
-        "txn-abort-time-ns-total": ("counter", "ns in abort_transaction() and abort_prepared()"),
-        "txn-begin-time-ns-total": ("counter", "ns in begin_transaction()"),
-        "txn-commit-time-ns-total": ("counter", "ns in commit_transaction() and commit_prepared()"),
-        "txn-init-time-ns-total": ("counter", "ns in init_transactions()"),
-        "txn-prepare-time-ns-total": ("counter", "ns in prepare()"),
-        "txn-send-offsets-time-ns-total": ("counter", "ns in send_offsets_to_transaction()"),
+        **{name: ("counter", meaning) for name, meaning in CALL_TIMES.items()},
         "waiting-threads": ("gauge", "threads that wait for memory"),
     },
     TOPIC: {
@@ -110,22 +98,4 @@ METRICS: Final[dict[str, dict[str, tuple[MetricKind, str]]]] = {
     },
     APP_INFO: {"start-time-ms": ("gauge", "when the producer was created, in ms since the epoch")},
     COUNT: {"count": ("gauge", "number of metrics")},
-}
-
-#: Metrics of Java's producer that this one does not have, and why.
-NOT_FROM_JAVA: Final[dict[str, str]] = {
-    "commit-id": "a release is named by its version",
-    "version": "a text: `kproducer.__version__`; `metrics()` has it in the group app-info",
-    "failed-reauthentication-rate": "counted as failed-authentication: the connection ends in both cases",
-    "failed-reauthentication-total": "as failed-reauthentication-rate",
-    "io-ratio": "one native step writes, waits and reads, so work and waiting cannot be told apart",
-    "io-time-ns-avg": "as io-ratio",
-    "io-time-ns-total": "as io-ratio",
-    "io-wait-ratio": "as io-ratio",
-    "io-wait-time-ns-avg": "as io-ratio",
-    "io-wait-time-ns-total": "as io-ratio",
-    "reauthentication-latency-avg": "the time of a new login is not measured; request-latency has its effect",
-    "reauthentication-latency-max": "as reauthentication-latency-avg",
-    "record-size-max": "would take work per record",
-    "successful-authentication-no-reauth-total": "counts brokers older than 2.2, which are not supported",
 }

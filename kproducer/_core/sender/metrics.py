@@ -5,6 +5,7 @@ Only the I/O thread adds and any thread may read. Source: Kafka class ``SenderMe
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,8 @@ class ProducerMetrics:
 
     Attributes:
         windows: of all series here.
-        topics: by name; in the order in which they were first sent to.
+        topics: by name; in the order in which they were first sent to. Only the I/O thread looks a name up,
+            which adds it.
         batch_size, compression: as in ``TopicMetrics``, for the whole producer.
         record_size: plain bytes of the records.
         queue_time: ms from a batch's first record to its first request.
@@ -55,7 +57,7 @@ class ProducerMetrics:
     def __init__(self, clock: Clock, windows: Windows | None = None) -> None:
         self._clock = clock
         self.windows = windows = Windows(clock) if windows is None else windows
-        self.topics: dict[str, TopicMetrics] = {}
+        self.topics: dict[str, TopicMetrics] = defaultdict(lambda: TopicMetrics(windows))
         self.batch_size = windows.series()
         self.compression = windows.series()
         self.record_size = windows.series()
@@ -94,7 +96,7 @@ class ProducerMetrics:
             # Counted at the first attempt only.
             if not batch.attempts:
                 queue_time.add(float(now_ms - batch.created_ms), window)
-            topic = self._topic(batch.topic_partition.topic)
+            topic = self.topics[batch.topic_partition.topic]
             topic.records.add(float(batch_records), window)
             topic.sizes.add(size_bytes, window)
             topic.compression.add(ratio, window)
@@ -111,21 +113,15 @@ class ProducerMetrics:
         """Count the records of a batch that is put back to be sent again."""
         window = self.windows.now()
         self.retries.add(float(count), window)
-        self._topic(topic).retries.add(float(count), window)
+        self.topics[topic].retries.add(float(count), window)
 
     def records_failed(self, topic: str, count: int, error: KafkaError) -> None:
         """Count the records of a batch that has failed."""
         self.last_failure = (error, self._clock.wall_ms())
         window = self.windows.now()
         self.errors.add(float(count), window)
-        self._topic(topic).errors.add(float(count), window)
+        self.topics[topic].errors.add(float(count), window)
 
     def batch_split(self) -> None:
         """Count a batch that was split."""
         self.splits.add(1.0, self.windows.now())
-
-    def _topic(self, name: str) -> TopicMetrics:
-        metrics = self.topics.get(name)
-        if metrics is None:
-            metrics = self.topics[name] = TopicMetrics(self.windows)
-        return metrics

@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -21,10 +20,12 @@ from kproducer_messages.produce_request import TopicProduceData
 
 from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.send_builder import FRAME_START, build_request, frame_start
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.runtime.clock import NEVER_MS
 
 if TYPE_CHECKING:
     from kproducer._core.accumulator.producer_batch import ProducerBatch
+    from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
 
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
@@ -44,14 +45,13 @@ class ProduceRequestBuilder:
     Args:
         batches: closed batches, at least one and at most one per partition.
         topic_ids: topic name to id. Versions with topic ids are offered only if all topics have one.
-        acks: 0, 1 or -1.
-        timeout_ms: how long the broker may wait for replicas.
-        uses_zstd: whether the batches are compressed with zstd, which older versions do not support.
-        transactional_id: of the transaction that the batches belong to; ``None``: of none.
-        transaction_version: of that transaction. With version 2 the request adds its partitions to the
-            transaction (KIP-890).
+        config: ``acks``; ``request_timeout_ms``, for which the broker may wait for replicas;
+            ``compression_type``: older versions do not support zstd.
+        transactions: has the transaction that the batches belong to; ``None``, or without a transactional id:
+            they belong to none. In version 2 the request adds its partitions to the transaction (KIP-890).
 
     Attributes:
+        batches, topic_ids: as given.
         topics: the names of the batches' topics.
     """
 
@@ -59,25 +59,24 @@ class ProduceRequestBuilder:
         self,
         batches: Sequence[ProducerBatch],
         topic_ids: Mapping[str, UUID],
-        acks: int,
-        timeout_ms: int,
-        uses_zstd: bool,
-        transactional_id: str | None = None,
-        transaction_version: int = 2,
+        config: ProducerConfig,
+        transactions: TransactionStateMachine | None,
     ) -> None:
+        self.batches = batches
         self._batches_by_topic: dict[str, list[ProducerBatch]] = {}
         for batch in batches:
             self._batches_by_topic.setdefault(batch.topic_partition.topic, []).append(batch)
         self.topics = self._batches_by_topic.keys()
-        self._topic_ids = topic_ids
-        self._acks = acks
-        self._timeout_ms = timeout_ms
+        self.topic_ids = topic_ids
+        self._acks = config.acks
+        self._timeout_ms = config.request_timeout_ms
         self.api_key = _PRODUCE
-        self.oldest_version = FIRST_VERSION_WITH_ZSTD if uses_zstd else ProduceRequest.MIN_VERSION
+        needs_zstd = config.compression_type == "zstd"
+        self.oldest_version = FIRST_VERSION_WITH_ZSTD if needs_zstd else ProduceRequest.MIN_VERSION
         self.latest_version = ProduceRequest.MAX_VERSION
-        self._transactional_id = transactional_id
-        if transactional_id is not None:
-            if transaction_version >= 2:
+        self._transactional_id = None if transactions is None else transactions.transactional_id
+        if transactions is not None and self._transactional_id is not None:
+            if transactions.uses_version_2:
                 self.oldest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS
             else:
                 self.latest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS - 1
@@ -94,7 +93,7 @@ class ProduceRequestBuilder:
         pieces: list[memoryview] = []
         for topic, batches in self._batches_by_topic.items():
             if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-                small += self._topic_ids[topic].int.to_bytes(16, "big")
+                small += self.topic_ids[topic].int.to_bytes(16, "big")
             else:
                 small += _topic_name(version, topic)
             small += length_of(len(batches))
@@ -113,10 +112,6 @@ class ProduceRequestBuilder:
         start = frame_start(_PRODUCE, version, correlation_id, frame_bytes)
         pieces[0] = memoryview(start + pieces[0])
         return pieces
-
-    def __repr__(self) -> str:
-        batches = chain.from_iterable(self._batches_by_topic.values())
-        return f"ProduceRequest({', '.join(str(batch.topic_partition) for batch in batches)})"
 
 
 @lru_cache(maxsize=1024)
@@ -161,7 +156,7 @@ def _topic_name(version: int, name: str) -> bytes:
 
 
 class InFlightBatches:
-    """The batches in flight, with the node of each. I/O thread only; any thread may read ``len``.
+    """The batches in flight, with the node of each. I/O thread only.
 
     A batch is in flight from the creation of its request until the response arrives or the connection is
     closed. ``expired`` costs nothing as long as the oldest batch has time left.
@@ -172,9 +167,6 @@ class InFlightBatches:
         self._node_of_batch: dict[ProducerBatch, int] = {}
         #: No batch expires before this time (monotonic).
         self.next_expiry_ms = NEVER_MS
-
-    def __len__(self) -> int:
-        return len(self._node_of_batch)
 
     def __contains__(self, batch: object) -> bool:
         return batch in self._node_of_batch

@@ -24,14 +24,15 @@ from kproducer._core.sender.produce_requests import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     FIRST_VERSION_WITH_ZSTD,
     InFlightBatches,
+    ProduceRequestBuilder,
 )
 from kproducer._core.transactions.delivery_knowledge import (
     AttemptEnd,
     Knowledge,
+    Verdict,
     attempt_end,
     knowledge_after,
 )
-from kproducer._core.transactions.sequence_tracker import Verdict
 from kproducer.errors import (
     BatchRejectedError,
     BrokerError,
@@ -66,6 +67,10 @@ _UNSUPPORTED_COMPRESSION_CODE = 76
 _PARTITION_OF = attrgetter("topic_partition")
 #: Repeated retries and failures with the same error class are logged once per this interval, with a count.
 _LOG_INTERVAL_MS = 10_000
+_NOT_RENUMBERED = (
+    "an earlier attempt may have been written, so the records are not sent again under another sequence"
+    " number"
+)
 
 
 class ProduceResponseHandler:
@@ -90,21 +95,15 @@ class ProduceResponseHandler:
         self._metrics = metrics
         self._config = config
 
-    def handle(
-        self,
-        batches: Sequence[ProducerBatch],
-        topic_ids: Mapping[str, Any],
-        node: Node,
-        response: ClientResponse,
-    ) -> None:
+    def handle(self, builder: ProduceRequestBuilder, node: Node, response: ClientResponse) -> None:
         """Resolve every batch of a request. The network client calls this when the request has ended.
 
         Args:
-            batches: what the request carried, at most one per partition.
-            topic_ids: the topic ids that the request was built with.
+            builder: has the batches, at most one per partition.
             node: the broker it was sent to.
             response: the response, or the reason why there is none.
         """
+        batches = builder.batches
         waiting: dict[tuple[str, int], ProducerBatch] = dict(
             zip(map(_PARTITION_OF, batches), batches, strict=True)
         )
@@ -112,7 +111,7 @@ class ProduceResponseHandler:
             if response.body is not None:
                 throttle_time_ms = response.body.throttle_time_ms
                 self._metrics.response_received(response.latency_ms, throttle_time_ms, response.received_ms)
-                self._read_body(waiting, topic_ids, node, response)
+                self._read_body(waiting, builder, node, response)
             else:
                 # No response: the request failed, or it has acks=0 and was written to the socket. The latter
                 # counts as success.
@@ -169,7 +168,7 @@ class ProduceResponseHandler:
     def _read_body(
         self,
         waiting: dict[tuple[str, int], ProducerBatch],
-        topic_ids: Mapping[str, Any],
+        builder: ProduceRequestBuilder,
         node: Node,
         response: ClientResponse,
     ) -> None:
@@ -178,7 +177,7 @@ class ProduceResponseHandler:
         if response.request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
             for topic_name, _ in waiting:
                 # By the integer of the id: hashing a UUID would run Python code for each topic.
-                names[topic_ids[topic_name].int] = topic_name
+                names[builder.topic_ids[topic_name].int] = topic_name
         leaders: dict[TopicPartition, tuple[int, int]] = {}
         for topic in body.responses:
             name = names.get(topic.topic_id.int) if names else topic.name
@@ -313,7 +312,7 @@ class BatchCompletion:
                 return
             error.outcome = batch.outcome
             if self._transaction_manager is not None:
-                verdict = self._transaction_manager.verdict(batch, end, error)
+                verdict = self._transaction_manager.sequences.verdict(batch, end, error.retriable)
             else:
                 verdict = Verdict.RETRY if error.retriable else Verdict.FAIL
             if verdict is Verdict.WRITTEN:
@@ -321,11 +320,14 @@ class BatchCompletion:
                 self.succeed(batch, NO_OFFSET, NO_TIMESTAMP, now_ms)
             elif isinstance(error, MessageTooLargeError) and batch.record_count > 1:
                 self._split(batch, error)
-            elif verdict is Verdict.RETRY and self._may_retry(batch, now_ms):
-                self._retry(batch, error, now_ms)
-            else:
-                final_error = self._final_error(batch, error, verdict, now_ms)
+            elif verdict is Verdict.FAIL:
+                if isinstance(error, OutOfOrderSequenceNumberError) and batch.knowledge is Knowledge.UNKNOWN:
+                    error.args = (f"{error.args[0]}; {_NOT_RENUMBERED}",)
+                self._fail(batch, error, now_ms, record_messages)
+            elif (final_error := self._end_of_retries(batch, error, now_ms)) is not None:
                 self._fail(batch, final_error, now_ms, record_messages)
+            else:
+                self._retry(batch, error, now_ms)
             if error.refreshes_metadata:
                 self._metadata.request_update(f"{batch.topic_partition}: {error}")
         finally:
@@ -354,8 +356,7 @@ class BatchCompletion:
         """
         error = batch.delivery_timeout_error(self._config.delivery_timeout_ms, now_ms)
         error.args = (f"{error.args[0]}; stage: {stage}",)
-        self._sequence_failed(batch, error, error.outcome)
-        self._finish(batch, error, now_ms)
+        self._fail(batch, error, now_ms)
 
     def give_up_unsafe(self, batch: ProducerBatch, now_ms: int) -> None:
         """Fail a queued batch whose retry with a new sequence number could be a duplicate or out of order."""
@@ -369,7 +370,7 @@ class BatchCompletion:
             f" sequence numbers restart with a new epoch, and {reason}; last error: {cause}"
         ).with_outcome(batch.outcome, cause)
         self._accumulator.queues.queue_of(batch.topic_partition).remove(batch)
-        self._finish(batch, error, now_ms)
+        self._fail(batch, error, now_ms)
 
     def abandon(self, batch: ProducerBatch, bug: Exception) -> None:
         """Fail a batch in the state in which an internal error has left it."""
@@ -406,9 +407,26 @@ class BatchCompletion:
 
     # -- retries ---------------------------------------------------------------------------------------
 
-    def _may_retry(self, batch: ProducerBatch, now_ms: int) -> bool:
-        has_expired = batch.has_reached_delivery_timeout(self._config.delivery_timeout_ms, now_ms)
-        return batch.attempts < self._config.retries and not has_expired
+    def _end_of_retries(self, batch: ProducerBatch, error: KafkaError, now_ms: int) -> KafkaError | None:
+        """The error to fail with, if a batch that could be sent again has reached a limit; else ``None``."""
+        config, transaction_manager = self._config, self._transaction_manager
+        if transaction_manager is not None and transaction_manager.state_machine.gives_up_sent_batches:
+            limit = "the producer has failed permanently, or its transaction is being aborted"
+        elif batch.attempts >= config.retries:
+            limit = f"retries={config.retries} is exhausted"
+        elif batch.has_reached_delivery_timeout(config.delivery_timeout_ms, now_ms):
+            limit = (
+                f"delivery_timeout_ms={config.delivery_timeout_ms} has passed: "
+                f"{now_ms - batch.created_ms} ms since the batch was created"
+            )
+            if not isinstance(error, (BrokerError, RequestTimeoutError)):
+                return DeliveryTimeoutError(
+                    f"{batch.record_count} records for {batch.topic_partition}: {limit}; {error}"
+                ).with_outcome(batch.outcome, error)
+        else:
+            return None
+        error.args = (f"{error.args[0]}; not retried: {limit}",)
+        return error
 
     def _split(self, batch: ProducerBatch, error: KafkaError) -> None:
         batch.last_error = error
@@ -437,35 +455,6 @@ class BatchCompletion:
         )
         self._accumulator.reenqueue(batch, now_ms, error)
 
-    def _final_error(
-        self, batch: ProducerBatch, error: KafkaError, verdict: Verdict, now_ms: int
-    ) -> KafkaError:
-        """The error to fail with. If its class is usually retried, it says why this one was not."""
-        if error.retriable and verdict is Verdict.RETRY:
-            if batch.attempts >= self._config.retries:
-                why = f"not retried: retries={self._config.retries} is exhausted"
-            else:
-                limit = (
-                    f"delivery_timeout_ms={self._config.delivery_timeout_ms} has passed: "
-                    f"{now_ms - batch.created_ms} ms since the batch was created"
-                )
-                if not isinstance(error, (BrokerError, RequestTimeoutError)):
-                    return DeliveryTimeoutError(
-                        f"{batch.record_count} records for {batch.topic_partition}: {limit}; {error}"
-                    ).with_outcome(batch.outcome, error)
-                why = f"not retried: {limit}"
-        elif error.retriable:
-            why = "not retried: the producer has failed permanently, or its transaction is being aborted"
-        elif isinstance(error, OutOfOrderSequenceNumberError) and batch.knowledge is Knowledge.UNKNOWN:
-            why = (
-                "an earlier attempt may have been written, so the records are not sent again under another"
-                " sequence number"
-            )
-        else:
-            return error
-        error.args = (f"{error.args[0]}; {why}",)
-        return error
-
     # -- failures --------------------------------------------------------------------------------------
 
     def _fail(
@@ -479,15 +468,6 @@ class BatchCompletion:
         if record_messages and isinstance(error, BrokerError):
             record_errors = _record_errors(batch, error, record_messages)
         self._sequence_failed(batch, error, error.outcome)
-        self._finish(batch, error, now_ms, record_errors)
-
-    def _finish(
-        self,
-        batch: ProducerBatch,
-        error: KafkaError,
-        now_ms: int,
-        record_errors: Callable[[int], KafkaError] | None = None,
-    ) -> None:
         if batch.complete(error=error, record_errors=record_errors):
             self._metrics.records_failed(batch.topic_partition.topic, batch.record_count, error)
             # An outage fails thousands of batches with the same error, so the log has it once per interval.

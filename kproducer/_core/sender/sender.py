@@ -74,9 +74,10 @@ class Sender:
         config: acks, timeouts, limits.
         clock: monotonic time.
         transaction_manager: for idempotent and transactional producers; ``None`` for others.
+        telemetry: pushes metrics to brokers; ``None``: not enabled.
 
     Attributes:
-        telemetry: pushes metrics to brokers; ``None``: not enabled. Set before ``run``.
+        telemetry: as given.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Sender:
         config: ProducerConfig,
         clock: Clock,
         transaction_manager: TransactionManager | None = None,
+        telemetry: TelemetryLink | None = None,
     ) -> None:
         # Fixed after construction.
         self._transaction_manager = transaction_manager
@@ -101,7 +103,7 @@ class Sender:
         self._accumulator = accumulator
         self._clock = clock
         self._config = config
-        self.telemetry: TelemetryLink | None = None
+        self.telemetry = telemetry
         self._guarantee_order = config.max_in_flight_requests_per_connection == 1
         windows = Windows(clock, config.metrics_num_samples, config.metrics_sample_window_ms)
         self.metrics = ProducerMetrics(clock, windows)
@@ -205,7 +207,7 @@ class Sender:
         """One round: send the ready batches, then poll. Blocks while there is nothing to do."""
         # Refused connections come first: the next attempt to connect forgets the refusal, and a request to a
         # coordinator may begin one.
-        if self._client.refusals:
+        if self._client.connections.refusals:
             self._fail_refused(self._metadata.snapshot)
         while self._purges:
             self._carry_out(self._purges.popleft())
@@ -328,9 +330,10 @@ class Sender:
         transaction_manager, coordinators = self._transaction_manager, self._coordinators
         assert transaction_manager is not None
         assert coordinators is not None
-        failure = transaction_manager.state_machine.queued_batches_to_fail()
-        if failure is not None:
-            self._accumulator.abort_undrained_batches(failure.error, failure.sent_too)
+        transactions = transaction_manager.state_machine
+        error = transactions.error_of_queued_batches()
+        if error is not None:
+            self._accumulator.abort_undrained_batches(error, transactions.gives_up_sent_batches)
         for batch in transaction_manager.sequences.resolve():
             self._completion.give_up_unsafe(cast("ProducerBatch", batch), now_ms)
         return coordinators.step(now_ms)
@@ -396,7 +399,7 @@ class Sender:
             if can_drain:
                 sendable.add(node)
             else:
-                delay_ms = min(delay_ms, self._client.poll_delay_ms(node, now_ms))
+                delay_ms = min(delay_ms, self._client.connections.poll_delay_ms(node, now_ms))
         return sendable, delay_ms
 
     def _expire(self, now_ms: int, snapshot: MetadataSnapshot) -> int:
@@ -413,12 +416,12 @@ class Sender:
 
         Batches that were sent before may have been written: they are retried until their delivery timeout.
         """
-        refusals, seen = self._client.refusals, self._seen_refusals
+        refusals, seen = self._client.connections.refusals, self._seen_refusals
         new = {node_id: error for node_id, error in refusals.items() if seen.get(node_id) is not error}
         if not new:
             return
         self._seen_refusals = refusals.copy()
-        error_of_all = self._client.refusal_by_all()
+        error_of_all = self._client.connections.refusal_by_all()
 
         def refusal_of(topic_partition: TopicPartition) -> AuthenticationError | None:
             leader = snapshot.leader_for(topic_partition)
@@ -449,8 +452,8 @@ class Sender:
             failure = self._metadata.topic_error(topic) or self._metadata.last_failure
             because = f" (last metadata error: {failure})" if failure is not None else ""
             return f"no leader is known for {batch.topic_partition}{because}"
-        if self._client.connection_failed(leader):
-            error = self._client.last_error(leader.id)
+        if self._client.connections.has_failed(leader):
+            error = self._client.connections.last_error(leader.id)
             because = f": {error}" if error is not None else ""
             return f"no connection to the leader, broker {leader}{because}"
         if not self._client.is_ready(leader, self._clock.monotonic_ms()):
@@ -477,19 +480,12 @@ class Sender:
     ) -> None:
         node = snapshot.nodes.get(node_id) or Node(node_id, "", -1)
         config, transaction_manager = self._config, self._transaction_manager
-        builder = ProduceRequestBuilder(
-            batches,
-            snapshot.topic_ids,
-            config.acks,
-            config.request_timeout_ms,
-            config.compression_type == "zstd",
-            None if transaction_manager is None else transaction_manager.state_machine.transactional_id,
-            2 if transaction_manager is None or transaction_manager.state_machine.uses_version_2 else 1,
-        )
+        transactions = None if transaction_manager is None else transaction_manager.state_machine
+        builder = ProduceRequestBuilder(batches, snapshot.topic_ids, config, transactions)
         self.metrics.request_sent(batches, now_ms)
         for topic in builder.topics:
             # Renews the expiry of the topic's metadata; once per request is enough for a topic in use.
             self._metadata.add(topic, now_ms)
         # The network client calls this with the response.
-        on_complete = partial(self._responses.handle, batches, snapshot.topic_ids, node)
+        on_complete = partial(self._responses.handle, builder, node)
         self._client.send(node_id, builder, now_ms, on_complete, expect_response=config.acks != 0)

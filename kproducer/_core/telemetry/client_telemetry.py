@@ -14,10 +14,8 @@ terminating push waits for the response to the push before it, so that no change
 from __future__ import annotations
 
 import contextlib
-import enum
 import random as random_module
 import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -28,7 +26,7 @@ from kproducer._core.records.compression import Compression, CompressionType
 from kproducer._core.runtime.clock import NEVER_MS, ExponentialBackoff
 from kproducer._core.runtime.guarded_logger import GuardedLogger, LogRepeats, error_fields
 from kproducer._core.telemetry.metrics_payload import MetricsPayload
-from kproducer.errors import ConfigError, IllegalStateError, KafkaError
+from kproducer.errors import ConfigError, KafkaError
 from kproducer.errors.broker_errors import error_for_code
 
 if TYPE_CHECKING:
@@ -69,38 +67,6 @@ _OUTDATED = (_UNKNOWN_SUBSCRIPTION_ID, _UNSUPPORTED_COMPRESSION_TYPE)
 _TEMPORARY = (_TELEMETRY_TOO_LARGE, _THROTTLING_QUOTA_EXCEEDED)
 
 
-class TelemetryState(enum.Enum):
-    """What telemetry waits for."""
-
-    SUBSCRIPTION_NEEDED = "subscription needed"
-    SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
-    PUSH_NEEDED = "push needed"
-    PUSH_IN_PROGRESS = "push in progress"
-    TERMINATING_PUSH_NEEDED = "terminating push needed"
-    TERMINATING_PUSH_IN_PROGRESS = "terminating push in progress"
-    TERMINATED = "terminated"
-
-
-_S = TelemetryState
-
-#: Every change of state; anything else is a bug.
-LEGAL_TRANSITIONS: Mapping[TelemetryState, frozenset[TelemetryState]] = {
-    _S.SUBSCRIPTION_NEEDED: frozenset({_S.SUBSCRIPTION_IN_PROGRESS, _S.TERMINATED}),
-    _S.SUBSCRIPTION_IN_PROGRESS: frozenset(
-        {_S.SUBSCRIPTION_NEEDED, _S.PUSH_NEEDED, _S.TERMINATING_PUSH_NEEDED, _S.TERMINATED}
-    ),
-    _S.PUSH_NEEDED: frozenset(
-        {_S.PUSH_IN_PROGRESS, _S.SUBSCRIPTION_NEEDED, _S.TERMINATING_PUSH_NEEDED, _S.TERMINATED}
-    ),
-    _S.PUSH_IN_PROGRESS: frozenset(
-        {_S.PUSH_NEEDED, _S.SUBSCRIPTION_NEEDED, _S.TERMINATING_PUSH_NEEDED, _S.TERMINATED}
-    ),
-    _S.TERMINATING_PUSH_NEEDED: frozenset({_S.TERMINATING_PUSH_IN_PROGRESS, _S.TERMINATED}),
-    _S.TERMINATING_PUSH_IN_PROGRESS: frozenset({_S.TERMINATED}),
-    _S.TERMINATED: frozenset(),
-}
-
-
 class Subscription(NamedTuple):
     """What the cluster wants from this client, as a broker has answered.
 
@@ -131,7 +97,8 @@ class ClientTelemetry:
 
     Attributes:
         client_id: as given.
-        state: see ``TelemetryState``.
+        is_open: whether there will be another request or response. Any thread.
+        next_api_key: the API of the request that is in progress, or else comes next.
         subscription: the latest one, if any.
         instance_id: assigned by the first broker that answered; ``None`` before. Any thread.
         due_ms: when to call ``next_request`` (monotonic); ``NEVER_MS`` while a request is in progress and
@@ -148,13 +115,16 @@ class ClientTelemetry:
         self._random = random if random is not None else random_module.Random()
         self._backoff = ExponentialBackoff(_RETRY_MS, DEFAULT_PUSH_INTERVAL_MS, self._random)
         # Written by the I/O thread.
-        self.state = _S.SUBSCRIPTION_NEEDED
+        self.is_open = True
+        self.next_api_key = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
+        self._is_in_progress = False
         self.subscription: Subscription | None = None
         self.instance_id: UUID | None = None
         self.due_ms = 0
         self._failures = 0
         self._repeats = LogRepeats(_QUIET_MS)
         self._is_closing = False
+        self._is_last_push = False
         self.close_ends_ms = NEVER_MS
         #: Set when ``instance_id`` is known, and when it is clear that it never will be.
         self._is_known = threading.Event()
@@ -172,31 +142,17 @@ class ClientTelemetry:
 
     # -- requests ----------------------------------------------------------------------------------------
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there will be another request or response. Any thread."""
-        return self.state is not _S.TERMINATED
-
-    @property
-    def next_api_key(self) -> ApiKey:
-        """The API of the request that is due or comes next."""
-        if self.state in (_S.PUSH_NEEDED, _S.TERMINATING_PUSH_NEEDED):
-            return ApiKey.PUSH_TELEMETRY
-        return ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
-
     def next_request(self, now_ms: int) -> GetTelemetrySubscriptionsRequest | PushTelemetryRequest | None:
         """The request to send now; ``None``: none is due. Each ends in one of the methods below."""
-        if now_ms < self.due_ms:
+        if self._is_in_progress or now_ms < self.due_ms:
             return None
-        if self.state is _S.SUBSCRIPTION_NEEDED:
-            # Imported here, because few clusters have the API.
-            from kproducer_messages import GetTelemetrySubscriptionsRequest
-
-            self._move(_S.SUBSCRIPTION_IN_PROGRESS, NEVER_MS)
-            return GetTelemetrySubscriptionsRequest(client_instance_id=self.instance_id or ZERO_UUID)
-        if self.state in (_S.PUSH_NEEDED, _S.TERMINATING_PUSH_NEEDED):
+        if self.next_api_key is ApiKey.PUSH_TELEMETRY:
             return self._push(now_ms)
-        return None
+        # Imported here, because few clusters have the API.
+        from kproducer_messages import GetTelemetrySubscriptionsRequest
+
+        self._begin()
+        return GetTelemetrySubscriptionsRequest(client_instance_id=self.instance_id or ZERO_UUID)
 
     def _push(self, now_ms: int) -> PushTelemetryRequest | None:
         # Imported here, because few clusters want metrics.
@@ -217,12 +173,12 @@ class ClientTelemetry:
             )
             self._subscription_needed(now_ms + subscription.push_interval_ms)
             return None
-        is_last = self.state is _S.TERMINATING_PUSH_NEEDED
-        self._move(_S.TERMINATING_PUSH_IN_PROGRESS if is_last else _S.PUSH_IN_PROGRESS, NEVER_MS)
+        self._begin()
+        self._is_last_push = self._is_closing
         return PushTelemetryRequest(
             client_instance_id=self.instance_id,
             subscription_id=subscription.id,
-            terminating=is_last,
+            terminating=self._is_last_push,
             compression_type=subscription.compression.type,
             metrics=compressed,
         )
@@ -262,11 +218,9 @@ class ClientTelemetry:
         _log.debug("Telemetry subscription: %s", subscription)
         if self.instance_id is None or not subscription.prefixes:
             self._subscription_needed(now_ms + subscription.push_interval_ms)
-        elif self._is_closing:
-            self._move(_S.TERMINATING_PUSH_NEEDED, now_ms)
         else:
             interval_ms = round(subscription.push_interval_ms * self._random.uniform(*_JITTER))
-            self._move(_S.PUSH_NEEDED, now_ms + interval_ms)
+            self._push_after(interval_ms, now_ms)
 
     def handle_push(self, response: PushTelemetryResponse, now_ms: int) -> None:
         """The response to a PushTelemetryRequest."""
@@ -274,12 +228,10 @@ class ClientTelemetry:
             return
         self._payload.accepted()
         assert self.subscription is not None
-        if self.state is _S.TERMINATING_PUSH_IN_PROGRESS:
+        if self._is_last_push:
             self.end()
-        elif self._is_closing:
-            self._move(_S.TERMINATING_PUSH_NEEDED, now_ms)
         else:
-            self._move(_S.PUSH_NEEDED, now_ms + self.subscription.push_interval_ms)
+            self._push_after(self.subscription.push_interval_ms, now_ms)
 
     def _succeeded(self, error_code: int, now_ms: int) -> bool:
         """Whether to use a response: telemetry has not ended, and the response is not an error."""
@@ -295,13 +247,12 @@ class ClientTelemetry:
         if not self.is_open:
             return
         _log.debug("A telemetry request has failed: %s", error)
-        if self.state is _S.PUSH_IN_PROGRESS:
+        if self.next_api_key is ApiKey.PUSH_TELEMETRY:
             # The broker may have the metrics. A gap is better than a change that is counted twice.
             self._payload.accepted()
-        if self.subscription is None:
-            delay_ms = self._backoff.backoff_ms(self._failures)
-        else:
-            delay_ms = self.subscription.push_interval_ms  # brokers refuse a request that comes earlier
+        # Brokers refuse a request that comes earlier than the interval.
+        subscription, backoff_ms = self.subscription, self._backoff.backoff_ms(self._failures)
+        delay_ms = backoff_ms if subscription is None else subscription.push_interval_ms
         self._failures += 1
         self._subscription_needed(now_ms + delay_ms)
 
@@ -325,12 +276,10 @@ class ClientTelemetry:
             self.end()
             return
         _log.debug("A broker has refused a telemetry request: %s", error)
-        delay_ms = DEFAULT_PUSH_INTERVAL_MS
-        if code in _OUTDATED and self.state is _S.PUSH_IN_PROGRESS:
-            delay_ms = 0
-        elif self.subscription is not None:
-            delay_ms = self.subscription.push_interval_ms
-        self._subscription_needed(now_ms + delay_ms)
+        subscription = self.subscription
+        interval_ms = DEFAULT_PUSH_INTERVAL_MS if subscription is None else subscription.push_interval_ms
+        is_outdated = code in _OUTDATED and self.next_api_key is ApiKey.PUSH_TELEMETRY
+        self._subscription_needed(now_ms if is_outdated else now_ms + interval_ms)
 
     # -- the end -----------------------------------------------------------------------------------------
 
@@ -338,13 +287,11 @@ class ClientTelemetry:
         """The producer has nothing left to send: push the metrics once more, if they are wanted."""
         self._is_closing = True
         self.close_ends_ms = now_ms + LAST_PUSH_MS
-        if self.state is _S.PUSH_NEEDED:
-            self._move(_S.TERMINATING_PUSH_NEEDED, now_ms)
-        elif self.state is _S.PUSH_IN_PROGRESS or (
-            self.state is _S.SUBSCRIPTION_IN_PROGRESS and self.subscription and self.subscription.prefixes
-        ):
-            # The terminating push is sent when the response has arrived.
-            self.due_ms = self.close_ends_ms
+        is_push = self.next_api_key is ApiKey.PUSH_TELEMETRY
+        are_wanted = self.subscription is not None and bool(self.subscription.prefixes)
+        if self.is_open and (is_push or (self._is_in_progress and are_wanted)):
+            # If a request is in progress, the terminating push is sent when its response has arrived.
+            self.due_ms = self.close_ends_ms if self._is_in_progress else now_ms
         else:
             self.end()
 
@@ -361,8 +308,8 @@ class ClientTelemetry:
 
     def end(self) -> None:
         """Nothing more is sent. Idempotent."""
-        if self.is_open:
-            self._move(_S.TERMINATED, NEVER_MS)
+        self.is_open = False
+        self.due_ms = NEVER_MS
         self._is_known.set()
 
     def end_after_fork(self) -> None:
@@ -387,13 +334,20 @@ class ClientTelemetry:
         if self._is_closing:
             self.end()
         else:
-            self._move(_S.SUBSCRIPTION_NEEDED, due_ms)
+            self._next(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, due_ms)
 
-    def _move(self, state: TelemetryState, due_ms: int) -> None:
-        if state not in LEGAL_TRANSITIONS[self.state]:
-            raise IllegalStateError(f"telemetry cannot go from {self.state.value!r} to {state.value!r}")
-        self.state = state
-        self.due_ms = min(due_ms, self.close_ends_ms) if state is not _S.TERMINATED else NEVER_MS
+    def _push_after(self, interval_ms: int, now_ms: int) -> None:
+        """Push after the interval, or at once if the producer is being closed."""
+        self._next(ApiKey.PUSH_TELEMETRY, now_ms if self._is_closing else now_ms + interval_ms)
+
+    def _begin(self) -> None:
+        self._is_in_progress = True
+        self.due_ms = self.close_ends_ms
+
+    def _next(self, api_key: ApiKey, due_ms: int) -> None:
+        self._is_in_progress = False
+        self.next_api_key = api_key
+        self.due_ms = min(due_ms, self.close_ends_ms)
 
 
 def _preferred(accepted: list[int]) -> Compression:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 #: Values of AggregationTemporality.
 _DELTA, _CUMULATIVE = 1, 2
 
-#: Wire types of protobuf.
-_VARINT_TYPE, _FIXED64_TYPE, _BYTES_TYPE = 0, 1, 2
-#: A tag of one byte and the value.
+#: Wire types of protobuf; that of varints is 0.
+_FIXED64_TYPE, _BYTES_TYPE = 1, 2
+#: A tag and the value. All tags here are one byte.
 _DOUBLE_FIELD = struct.Struct("<Bd")
 _FIXED64_FIELD = struct.Struct("<BQ")
 #: The tag of NumberDataPoint's field as_double.
@@ -63,7 +63,8 @@ def encode_metrics_data(
         The message; empty without any metric.
     """
     time = _fixed64(3, now_ns)
-    kind = _varint(2, _DELTA if is_delta else _CUMULATIVE) + _varint(3, 1)  # monotonic
+    # aggregation_temporality and is_monotonic
+    kind = bytes((2 << 3, _DELTA if is_delta else _CUMULATIVE, 3 << 3, True))
     metrics = [_metric(name, 5, _points(points, time)) for name, points in gauges.items()]
     metrics += [_metric(name, 7, _points(points, time) + kind) for name, points in counters.items()]
     if not metrics:
@@ -95,24 +96,14 @@ def _attribute(number: int, key: str, value: str) -> bytes:
 
 
 def _bytes(number: int, content: bytes) -> bytes:
-    return _tag(number, _BYTES_TYPE) + _uvarint(len(content)) + content
+    return bytes((number << 3 | _BYTES_TYPE,)) + _uvarint(len(content)) + content
 
 
 def _fixed64(number: int, value: int) -> bytes:
     return _FIXED64_FIELD.pack(number << 3 | _FIXED64_TYPE, value)
 
 
-def _varint(number: int, value: int) -> bytes:
-    return _tag(number, _VARINT_TYPE) + _uvarint(value)
-
-
-def _tag(number: int, wire_type: int) -> bytes:
-    return _uvarint(number << 3 | wire_type)
-
-
 def _uvarint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

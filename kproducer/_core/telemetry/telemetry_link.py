@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kproducer._core.client.api_keys import ApiKey, supported_versions
+from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.client_request import MessageBuilder
 from kproducer._core.runtime.clock import NEVER_MS
 from kproducer._core.runtime.guarded_logger import GuardedLogger
@@ -90,8 +90,7 @@ class TelemetryLink:
             if connection.versions is not None and api_key in connection.versions.ranges:
                 request = telemetry.next_request(now_ms)
                 if request is not None:
-                    builder = MessageBuilder(request, *supported_versions(api_key))
-                    self._client.send(connection.id, builder, now_ms, self._handle)
+                    self._client.send(connection.id, MessageBuilder(request), now_ms, self._handle)
                 return True
         telemetry.not_supported(now_ms)
         return True

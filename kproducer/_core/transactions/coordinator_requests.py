@@ -259,6 +259,7 @@ class _TransactionRequest(CoordinatorRequest):
     """
 
     latest_version = 4
+    is_moot_after_abort = True
 
     def __init__(self, identity: TransactionIdentity) -> None:
         self.transactional_id, self.producer, transaction_version = identity
@@ -287,8 +288,6 @@ class AddPartitionsToTxn(_TransactionRequest):
         55: Reaction.ABORT,  # OPERATION_NOT_ATTEMPTED: because of another partition
         -1: Reaction.ABORT,
     }
-
-    is_moot_after_abort = True
 
     def __init__(self, identity: TransactionIdentity, partitions: frozenset[TopicPartition]) -> None:
         super().__init__(identity)
@@ -320,8 +319,6 @@ class AddOffsetsToTxn(_TransactionRequest):
     api_key = ApiKey.ADD_OFFSETS_TO_TXN
     reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES, 30: Reaction.ABORT}
 
-    is_moot_after_abort = True
-
     def __init__(self, identity: TransactionIdentity, group_id: str) -> None:
         super().__init__(identity)
         self.group_id = group_id
@@ -348,8 +345,6 @@ class TxnOffsetCommit(_TransactionRequest):
         82: Reaction.ABORT,  # FENCED_INSTANCE_ID
         113: Reaction.ABORT,  # STALE_MEMBER_EPOCH
     }
-
-    is_moot_after_abort = True
 
     def __init__(
         self,
@@ -407,6 +402,7 @@ class EndTxn(_TransactionRequest):
     """Commits or aborts the transaction."""
 
     api_key = ApiKey.END_TXN
+    is_moot_after_abort = False
     reactions: ClassVar = {**_COORDINATOR_CODES, **_FORGOTTEN_CODES}
 
     def __init__(self, identity: TransactionIdentity, is_commit: bool) -> None:
@@ -456,11 +452,10 @@ class OffsetFetch(CoordinatorRequest):
         partitions = {
             (topic.name, each.partition_index): each for topic in body.topics for each in topic.partitions
         }
-        found = partitions.get(self.topic_partition)
-        if body.error_code or found is None:
-            return {self.group: Result(body.error_code) if body.error_code else _MISSING}
-        if found.error_code or found.committed_offset < 0:
-            return {self.group: Result(found.error_code)}
+        found: Any = partitions.get(self.topic_partition)
+        code = body.error_code or (_UNKNOWN_SERVER_ERROR if found is None else found.error_code)
+        if code or found.committed_offset < 0:
+            return {self.group: Result(code)}
         metadata, leader_epoch = found.metadata or "", found.committed_leader_epoch
         return {self.group: Result(0, OffsetAndMetadata(found.committed_offset, metadata, leader_epoch))}
 

@@ -3,8 +3,9 @@
 For a process that coordinates producers in other processes, such as the driver of a distributed write. Calls
 block, and there is no thread: between calls nothing happens. One network client carries the requests for many
 transactional ids and groups at once; each transactional id has a ``TransactionManager``, as in a producer.
-Source: KIP-98, KIP-447, KIP-890; Kafka's ``Admin`` (fenceProducers, listConsumerGroupOffsets) and
-``KafkaAdminClient``, whose loop has a thread.
+Source: KIP-98, KIP-447, KIP-890; Kafka's ``Admin`` (fenceProducers, listConsumerGroupOffsets) with its
+``ListConsumerGroupOffsetsHandler`` and ``CoordinatorStrategy``, and ``KafkaAdminClient``, whose loop has a
+thread.
 """
 
 from __future__ import annotations
@@ -12,19 +13,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from kproducer._core.client.client_request import ClientResponse
 from kproducer._core.client.metadata import Metadata
 from kproducer._core.client.network_client import new_network_client
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.runtime.arguments import checked_timeout_s
 from kproducer._core.runtime.clock import NEVER_MS, ExponentialBackoff, SystemClock
-from kproducer._core.transactions.committed_offsets import CommittedOffset
 from kproducer._core.transactions.coordinator_link import (
-    Attempts,
     CoordinatorCache,
     CoordinatorLink,
     CoordinatorTask,
+    transport_failure,
 )
-from kproducer._core.transactions.coordinator_requests import OffsetFetch, transaction_version
+from kproducer._core.transactions.coordinator_requests import (
+    FindCoordinator,
+    OffsetFetch,
+    Reaction,
+    transaction_version,
+)
 from kproducer._core.transactions.transaction_arguments import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -44,6 +50,7 @@ from kproducer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
+from kproducer.errors.broker_errors import UnsupportedVersionError, error_for_code
 from kproducer.types import TopicPartition
 
 #: Requests to coordinators are small, and their order does not matter for different ids.
@@ -58,6 +65,77 @@ _NEEDED_TO_WRITE: Final = {
     _TRANSACTIONAL_ID_CODE: "Write and Describe on the transactional id",
 }
 _NEEDED_TO_READ: Final = {_TOPIC_CODE: "Describe on the topic", _GROUP_CODE: "Describe on the group"}
+
+_Request = FindCoordinator | OffsetFetch
+
+
+class CommittedOffset(CoordinatorTask):
+    """Asks what a group has committed for one partition.
+
+    It asks again if the coordinator moved, is loading, or waits for the end of a transaction.
+
+    Args:
+        question: names the group and the partition.
+        known, backoff: see ``CoordinatorTask``.
+
+    Attributes:
+        position: what was committed, once the task has ended; ``None``: nothing.
+        error: why there will be no answer.
+    """
+
+    def __init__(self, question: OffsetFetch, known: CoordinatorCache, backoff: ExponentialBackoff) -> None:
+        super().__init__(known, backoff)
+        self._question = question
+        self.position: OffsetAndMetadata | None = None
+        self.error: KafkaError | None = None
+        self._is_answered = False
+
+    @property
+    def subject(self) -> str:
+        """What is asked, for errors."""
+        return f"offset of {self._question.topic_partition} in group {self._question.group!r}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is an answer or an error."""
+        return self._is_answered or self.error is not None
+
+    def _choose_next_request(self) -> OffsetFetch | None:
+        return None if self.has_ended else self._question
+
+    def handle(self, request: _Request, response: ClientResponse, now_ms: int) -> None:
+        """Note the answer, or ask again where that may help."""
+        self._in_flight = None
+        if response.body is None:
+            error, may_retry = transport_failure(request, response)
+            if response.unsupported_version is not None and isinstance(request, OffsetFetch):
+                error = UnsupportedVersionError(
+                    "brokers before 2.5 cannot tell whether a committed offset is stable, or may still be "
+                    f"changed by an open transaction: {error}"
+                )
+            if may_retry:
+                self._repeat(request, str(error), now_ms)
+            else:
+                self.error = error
+            return
+        ((code, value, message),) = request.parse(response.body).values()
+        reaction = request.reaction_to(code)
+        if reaction is not Reaction.DONE:
+            error = error_for_code(code, message, self.subject)
+            if reaction <= Reaction.RELOCATE:
+                self._repeat(request, str(error), now_ms, code)
+            else:
+                self.error = error
+        elif isinstance(request, FindCoordinator):
+            self._found(request.wanted, value)
+        else:
+            self.position = value
+            self._is_answered = True
+
+    def unreachable(self, request: _Request, now_ms: int, refusal: KafkaError | None = None) -> None:
+        """Look the coordinator up again: another broker may be it now."""
+        super().unreachable(request, now_ms)
+        self.error = refusal
 
 
 class CoordinatorSession:
@@ -81,6 +159,7 @@ class CoordinatorSession:
             client_id=config.client_id or "kproducer-coordinators",
             transactional_id="",
             enable_idempotence=False,
+            transaction_two_phase_commit_enable=False,
             max_in_flight_requests_per_connection=_MOST_IN_FLIGHT,
             metadata_max_idle_ms=NEVER_MS,
         )
@@ -196,9 +275,7 @@ class CoordinatorSession:
         names = list(dict.fromkeys(groups))
         deadline_ms = self._deadline_ms("committed_offsets", timeout_s)
         tasks = {
-            name: CommittedOffset(
-                OffsetFetch(name, topic_partition, stable), self._known, Attempts(self._backoff)
-            )
+            name: CommittedOffset(OffsetFetch(name, topic_partition, stable), self._known, self._backoff)
             for name in names
         }
         self._drive(tasks.values(), deadline_ms)
@@ -249,16 +326,8 @@ class CoordinatorSession:
 
     def _managers_of(self, transactional_ids: Sequence[str]) -> list[TransactionManager]:
         """A new manager for each id."""
-        return [
-            TransactionManager(
-                transactional_id,
-                self._config.transaction_timeout_ms,
-                self._backoff,
-                ProducerHooks(lambda: transaction_version(self._client.connections.versions())),
-                self._known,
-            )
-            for transactional_id in transactional_ids
-        ]
+        hooks = ProducerHooks(lambda: transaction_version(self._client.connections.versions()))
+        return [TransactionManager(each, self._config, hooks, self._known) for each in transactional_ids]
 
     def _run(
         self,
@@ -299,7 +368,7 @@ class CoordinatorSession:
             links = [link for link in links if not link.task.has_ended]
 
     def _timeout(self, call: str, waits_for: str, timeout_s: float) -> KafkaTimeoutError:
-        failures = self._metadata.describe_failures(self._client.last_errors())
+        failures = self._metadata.describe_failures(self._client.connections.last_errors())
         details = "; ".join(filter(None, (waits_for, failures)))
         return KafkaTimeoutError(f"{call}: not done within timeout_s={timeout_s} s: {details}")
 

@@ -15,12 +15,11 @@ and ``RecordAccumulator.shouldStopDrainBatchesForPartition``; docs/decisions/002
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kproducer._core.runtime.guarded_logger import GuardedLogger
-from kproducer._core.transactions.delivery_knowledge import AttemptEnd, Knowledge
+from kproducer._core.transactions.delivery_knowledge import AttemptEnd, Verdict, decide
 from kproducer._core.transactions.partition_sequences import (
     NO_PRODUCER,
     NO_SEQUENCE,
@@ -40,49 +39,6 @@ MOST_PENDING_BATCHES: Final = 5
 #: ``producer.id.expiration.ms`` (a day by default), which no request reveals. A short time costs little:
 #: after an idle period one batch goes alone.
 REMEMBERED_MS: Final = 1000
-
-
-class Verdict(enum.Enum):
-    """What to do with a batch after an attempt, apart from the limits of time and retries."""
-
-    RETRY = "send it again"
-    RESTART = "number it and the pending batches behind it under a new epoch, then send it again"
-    FAIL = "fail its records"
-    WRITTEN = "it is in the log, at an offset that is not known"
-
-
-def decide(
-    knowledge: Knowledge,
-    end: AttemptEnd,
-    *,
-    retriable: bool,
-    is_first: bool,
-    is_passed: bool,
-    is_transactional: bool,
-) -> Verdict:
-    """What to do with a numbered batch. The table in docs/internals/transactions.md lists every case.
-
-    Args:
-        knowledge: about the batch, this attempt included.
-        end: of this attempt.
-        retriable: whether the error says that the same request may succeed later.
-        is_first: no earlier batch of the partition is pending.
-        is_passed: a later batch was acknowledged.
-        is_transactional: a gap aborts the transaction, and nothing is renumbered.
-    """
-    if end is AttemptEnd.DUPLICATE:
-        return Verdict.WRITTEN
-    if end not in (AttemptEnd.OUT_OF_ORDER, AttemptEnd.UNKNOWN_PRODUCER_ID):
-        return Verdict.RETRY if retriable else Verdict.FAIL
-    if end is AttemptEnd.OUT_OF_ORDER and not is_first:
-        # The leader waits for the batch before it.
-        return Verdict.RETRY
-    if is_transactional or is_passed or knowledge is Knowledge.UNKNOWN:
-        # A batch that later ones have passed would be written after them. One that may have been written
-        # could be written twice under another number: the leader may refuse it only because it remembers
-        # later batches.
-        return Verdict.FAIL
-    return Verdict.RESTART
 
 
 class SequenceTracker:
@@ -205,7 +161,8 @@ class SequenceTracker:
     def verdict(self, batch: SequencedBatch, end: AttemptEnd, retriable: bool) -> Verdict:
         """What to do after a failed attempt; ``batch.knowledge`` includes it already.
 
-        RESTART is processed here and returned as RETRY.
+        RESTART is processed here and returned as RETRY. If the batch is given up,
+        ``TransactionManager.failed`` has to follow.
         """
         partition = self._partition_of(batch)
         if partition is None:

@@ -12,14 +12,13 @@ docs/internals/transactions.md lists the differences.
 
 from __future__ import annotations
 
+import random as random_module
 from typing import Final
 
-from kproducer._core.runtime.clock import ExponentialBackoff
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.transactions.coordinator_link import CoordinatorCache
 from kproducer._core.transactions.coordinator_requests import FATAL_PRODUCE_CODES
-from kproducer._core.transactions.delivery_knowledge import AttemptEnd
 from kproducer._core.transactions.partition_sequences import NO_SEQUENCE, SequencedBatch
-from kproducer._core.transactions.sequence_tracker import Verdict
 from kproducer._core.transactions.transaction_protocol import TransactionProtocol
 from kproducer._core.transactions.transaction_state import TransactionState
 from kproducer._core.transactions.transaction_state_machine import ProducerHooks, TransactionStateMachine
@@ -39,11 +38,10 @@ class TransactionManager:
 
     Args:
         transactional_id: ``None``: idempotent only.
-        transaction_timeout_ms: after which the coordinator aborts an open transaction.
-        backoff: pauses between attempts to reach a coordinator.
+        config: timeouts and backoffs, and whether to ask for transactions that do not time out (KIP-939).
         hooks: of the state machine.
         known: which brokers coordinate; may be shared by managers whose requests one thread sends.
-        two_phase_commit: ask for transactions that do not time out (KIP-939).
+        random: source of the backoff jitter.
 
     Attributes:
         state_machine, protocol, sequences: the parts.
@@ -55,20 +53,15 @@ class TransactionManager:
     def __init__(
         self,
         transactional_id: str | None,
-        transaction_timeout_ms: int = 60_000,
-        backoff: ExponentialBackoff | None = None,
+        config: ProducerConfig,
         hooks: ProducerHooks = ProducerHooks(),  # noqa: B008
         known: CoordinatorCache | None = None,
-        two_phase_commit: bool = False,
+        random: random_module.Random | None = None,
     ) -> None:
         self.state_machine = self._life = TransactionStateMachine(transactional_id, hooks)
         self.sequences = self._life.sequences
         self.protocol = TransactionProtocol(
-            self._life,
-            transaction_timeout_ms,
-            backoff or ExponentialBackoff(100, 1000),
-            CoordinatorCache() if known is None else known,
-            two_phase_commit,
+            self._life, config, CoordinatorCache() if known is None else known, random
         )
         self.needs_another_round = False
 
@@ -111,19 +104,6 @@ class TransactionManager:
         transaction = self._life.transaction
         if transaction is not None:
             transaction.may_have_started = True
-
-    def verdict(self, batch: SequencedBatch, end: AttemptEnd, error: KafkaError) -> Verdict:
-        """What to do after a failed attempt. If the batch is given up, ``failed`` has to follow.
-
-        If the numbering of the partition has to restart, this registers the restart and returns RETRY.
-        """
-        verdict = self.sequences.verdict(batch, end, error.retriable)
-        is_aborting = self._life.state in _FAILED and self._life.uses_version_2
-        if verdict is Verdict.RETRY and (is_aborting or self._life.state is _FATAL):
-            # In version 2, the next epoch fences requests that are still on their way. In version 1, the
-            # outcome of each batch has to be found out.
-            return Verdict.FAIL
-        return verdict
 
     def failed(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
         """The batch is given up, or its request has ended and its records were given up before."""

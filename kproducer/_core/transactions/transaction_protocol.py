@@ -7,15 +7,17 @@ the differences.
 
 from __future__ import annotations
 
+import random as random_module
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kproducer._core.runtime.clock import NEVER_MS
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.runtime.clock import ExponentialBackoff
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer._core.transactions.coordinator_link import (
     AddressedRequest,
-    Attempts,
     CoordinatorCache,
+    CoordinatorTask,
     transport_failure,
 )
 from kproducer._core.transactions.coordinator_requests import (
@@ -48,7 +50,6 @@ from kproducer.types import TopicPartition
 
 if TYPE_CHECKING:
     from kproducer._core.client.client_request import ClientResponse
-    from kproducer._core.runtime.clock import ExponentialBackoff
 
 _log = GuardedLogger(__name__)
 _S = TransactionState
@@ -58,8 +59,6 @@ _INITIALIZING: Final = _S.INITIALIZING
 _OPEN: Final = (_S.IN_TRANSACTION, _S.COMMITTING)
 _IDLE: Final = (_S.PREPARED, _S.FATAL_ERROR)
 
-#: The last transaction is being ended, which takes milliseconds, much less than a whole backoff.
-_FIRST_BUSY_PAUSE_MS: Final = 20
 _CONCURRENT_TRANSACTIONS: Final = 51
 _INVALID_TXN_STATE: Final = 48
 _OPERATION_NOT_ATTEMPTED: Final = 55
@@ -68,41 +67,33 @@ _FORGOTTEN_CODES: Final = (49, 59)
 _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
-class TransactionProtocol:
-    """The ``CoordinatorTask`` of one producer: one request at a time, and the look-up before it.
+class TransactionProtocol(CoordinatorTask):
+    """The ``CoordinatorTask`` of one producer.
 
-    The state says each time which request it calls for, so a request that it no longer calls for is not
-    repeated. Sent and received on one thread; the lock of the state machine guards the rest.
+    Sent and received on one thread; the lock of the state machine guards the rest.
 
     Args:
         state_machine: the state.
-        transaction_timeout_ms: for InitProducerId.
-        backoff: pauses between attempts.
+        config: ``transaction_timeout_ms`` and ``transaction_two_phase_commit_enable`` for InitProducerId,
+            ``retry_backoff_ms`` and ``retry_backoff_max_ms`` between attempts.
         known: which brokers coordinate; may be shared by tasks whose requests one thread sends.
-        two_phase_commit: ask for transactions that do not time out.
+        random: source of the backoff jitter.
     """
 
     def __init__(
         self,
         state_machine: TransactionStateMachine,
-        transaction_timeout_ms: int,
-        backoff: ExponentialBackoff,
+        config: ProducerConfig,
         known: CoordinatorCache,
-        two_phase_commit: bool = False,
+        random: random_module.Random | None = None,
     ) -> None:
-        self._two_phase_commit = two_phase_commit
+        super().__init__(
+            known, ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
+        )
+        self._two_phase_commit = config.transaction_two_phase_commit_enable
         self._has_warned = False
         self._life = state_machine
-        self._timeout_ms = transaction_timeout_ms
-        self._known = known
-        #: The request that was wanted last, until it has succeeded.
-        self._request: CoordinatorRequest | None = None
-        #: The request, or the look-up before it, that has not ended yet.
-        self._in_flight: CoordinatorRequest | None = None
-        self._attempts = Attempts(backoff)
-        self._lookup_attempts = Attempts(backoff)
-        self._last_failure = ""
-        self._held_back_until_ms = NEVER_MS
+        self._timeout_ms = config.transaction_timeout_ms
 
     # -- CoordinatorTask -------------------------------------------------------------------------------
 
@@ -114,40 +105,19 @@ class TransactionProtocol:
 
     @property
     def waits_for(self) -> str:
-        """The request that is waited for, and its last failure; empty if there is none."""
+        """See ``CoordinatorTask``. Any thread."""
         with self._life.lock:
-            request = self._in_flight or self._request
-            return "" if request is None else self._known.address(request).waits_for(self._last_failure)
+            return super().waits_for
 
     def next_request(self, now_ms: int) -> AddressedRequest | None:
         """The request to send now, if any."""
         life = self._life
-        if self._in_flight is not None:
-            return None
         if life.transactional_id is None and life.state is _READY and not life.sequences.needs_new_id:
             # The usual state of an idempotent producer. Without the lock: only the I/O thread changes any of
             # this.
             return None
         with life.lock:
-            self._held_back_until_ms = NEVER_MS
-            # Under the lock: another thread may send a record and commit between the two.
-            wanted = self._choose_next_request(life.hooks.has_incomplete())
-            if wanted is None:
-                return None
-            if wanted != self._request:
-                self._forget_request()
-                self._request = wanted
-            addressed = self._known.address(wanted)
-            attempts = self._attempts if addressed.request is wanted else self._lookup_attempts
-            if now_ms < attempts.not_before_ms:
-                self._held_back_until_ms = attempts.not_before_ms
-                return None
-            self._in_flight = addressed.request
-            return addressed
-
-    def delay_ms(self, now_ms: int) -> int:
-        """Until the request that ``next_request`` held back is due. Without the lock: I/O thread only."""
-        return max(0, self._held_back_until_ms - now_ms)
+            return super().next_request(now_ms)
 
     def handle(self, request: CoordinatorRequest, response: ClientResponse, now_ms: int) -> None:
         """A request has ended, with or without a response."""
@@ -173,13 +143,12 @@ class TransactionProtocol:
     ) -> None:
         """The request was not sent, because its broker could not be connected to."""
         with self._life.lock:
-            self._in_flight = None
             # An idempotent producer asks any broker; if the leaders refuse it too, its records fail.
             if refusal is not None and self._life.transactional_id is not None:
+                self._in_flight = None
                 self._give_up(refusal)
                 return
-            failure = f"no connection to {self._known.address(request).node or 'any broker'}"
-            self._retry(request, Reaction.RELOCATE, 0, failure, now_ms)
+            super().unreachable(request, now_ms)
 
     def internal_error(self, bug: Exception) -> None:
         """Our own code has failed on the I/O thread. Fatal: the known state may be wrong.
@@ -193,22 +162,10 @@ class TransactionProtocol:
 
     # -- requests --------------------------------------------------------------------------------------
 
-    def _forget_request(self) -> None:
-        """The request has succeeded, or another one is wanted: its failures do not count any more.
-
-        Failed look-ups count until one succeeds: the next request mostly has the same coordinator.
-        """
-        self._request = None
-        self._last_failure = ""
-        self._attempts.succeeded()
-
-    def _choose_next_request(self, has_incomplete: bool) -> CoordinatorRequest | None:
-        """The request that the state calls for, if any.
-
-        Args:
-            has_incomplete: whether the accumulator has batches that are not done.
-        """
+    def _choose_next_request(self) -> CoordinatorRequest | None:
         life, transaction = self._life, self._life.transaction
+        # Under the lock: another thread may send a record and commit between this and the state.
+        has_incomplete = life.hooks.has_incomplete()
         if life.transactional_id is None:
             # An idempotent producer requests a producer id when it has something to send.
             lacks_id = life.state is _S.UNINITIALIZED or (
@@ -239,7 +196,7 @@ class TransactionProtocol:
         if not transaction.may_have_started:
             # No broker knows of it, and some brokers refuse to end a transaction that never started.
             self._ended(transaction, NO_PRODUCER)
-            return self._choose_next_request(False)
+            return self._choose_next_request()
         return EndTxn(identity, life.state is _S.COMMITTING)
 
     def _init_producer_id(self, timeout_ms: int, current: ProducerIdAndEpoch) -> InitProducerId:
@@ -254,7 +211,7 @@ class TransactionProtocol:
         error, may_retry = transport_failure(request, response)
         if may_retry:
             self._note_unanswered(request)
-            self._retry(request, Reaction.RELOCATE, 0, str(error), now_ms)
+            self._repeat(request, str(error), now_ms)
         elif response.unsupported_version is None:
             self._give_up(error)
         elif not isinstance(request, (TxnOffsetCommit, AddOffsetsToTxn)):
@@ -306,16 +263,21 @@ class TransactionProtocol:
     def _react(
         self, request: CoordinatorRequest, results: Mapping[Any, Result], worst: Result, now_ms: int
     ) -> None:
-        life, code, reaction = self._life, worst.code, request.reaction_to(worst.code)
+        life, transaction = self._life, self._life.transaction
+        code, reaction = worst.code, request.reaction_to(worst.code)
         replaces_id = life.transactional_id is None and life.sequences.producer.is_valid
         if reaction in (Reaction.RETRY, Reaction.RELOCATE) or (
             # Partitions whose epochs are not used up continue with the present producer id.
             replaces_id and reaction is not Reaction.FENCED
         ):
-            if isinstance(request, EndTxn) and life.transaction:
+            if isinstance(request, EndTxn) and transaction:
                 # It may have written the decision, and have lost its partition or begun a change since.
-                life.transaction.may_be_committed |= request.is_commit
-            self._retry(request, reaction, code, str(error_for_code(code, worst.message)), now_ms)
+                transaction.may_be_committed |= request.is_commit
+            self._repeat(request, str(error_for_code(code, worst.message)), now_ms, code)
+            is_first = isinstance(request, AddPartitionsToTxn) and transaction and not transaction.partitions
+            if is_first and code == _CONCURRENT_TRANSACTIONS:
+                # The markers of the last transaction are written within milliseconds: the pause stays short.
+                self._attempts.failures = 0
             self._note_partial_success(request, results)
             return
         refused = (each for each, result in results.items() if result.code == code)
@@ -408,22 +370,6 @@ class TransactionProtocol:
         fenced.__cause__ = error
         return fenced
 
-    def _retry(
-        self, request: CoordinatorRequest, reaction: Reaction, code: int, failure: str, now_ms: int
-    ) -> None:
-        transaction = self._life.transaction
-        self._last_failure = failure
-        if isinstance(request, FindCoordinator):
-            self._lookup_attempts.failed(now_ms)
-            return
-        is_busy = code == _CONCURRENT_TRANSACTIONS
-        self._attempts.failed(now_ms, _FIRST_BUSY_PAUSE_MS if is_busy else None)
-        if is_busy and isinstance(request, AddPartitionsToTxn) and transaction and not transaction.partitions:
-            # The markers of the last transaction are written within milliseconds: the pause stays short.
-            self._attempts.failures = 0
-        if reaction is Reaction.RELOCATE and request.coordinator is not None:
-            self._known.pop(request.coordinator, None)
-
     def _note_partial_success(self, request: CoordinatorRequest, results: Mapping[Any, Result]) -> None:
         transaction = self._life.transaction
         if not isinstance(request, TxnOffsetCommit) or transaction is None or not transaction.offsets:
@@ -436,8 +382,7 @@ class TransactionProtocol:
 
     def _done(self, request: CoordinatorRequest, results: Mapping[Any, Result]) -> None:
         if isinstance(request, FindCoordinator):
-            self._known.found(request.wanted, results[request.wanted].value)
-            self._lookup_attempts.succeeded()
+            self._found(request.wanted, results[request.wanted].value)
             return
         self._forget_request()
         transaction = self._life.transaction

@@ -71,18 +71,6 @@ _REMEDIES: Final = {
 }
 
 
-class QueuedFailure(NamedTuple):
-    """Queued batches have to be failed.
-
-    Attributes:
-        error: the error for them.
-        sent_too: also those that were sent before and wait to be sent again; else only those never sent.
-    """
-
-    error: KafkaError
-    sent_too: bool
-
-
 class ProducerHooks(NamedTuple):
     """What the transactions of a producer ask its other parts, and tell them.
 
@@ -143,6 +131,16 @@ class TransactionStateMachine:
         """Whether the open transaction has version 2 (KIP-890), which needs Produce version 12 or later."""
         transaction = self.transaction
         return transaction is not None and transaction.version >= 2
+
+    @property
+    def gives_up_sent_batches(self) -> bool:
+        """Whether batches that were sent before are not sent again.
+
+        In version 2, the next epoch fences requests that are still on their way. In version 1, the outcome of
+        each batch has to be found out before the transaction is aborted.
+        """
+        is_aborting = self.state is _S.ABORTABLE_ERROR or self.state is _S.ABORTING
+        return self.state is _S.FATAL_ERROR or (is_aborting and self.uses_version_2)
 
     @property
     def is_ending(self) -> bool:
@@ -449,8 +447,11 @@ class TransactionStateMachine:
 
     # -- I/O thread ------------------------------------------------------------------------------------
 
-    def queued_batches_to_fail(self) -> QueuedFailure | None:
-        """Which queued batches have to be failed now; ``None``: none."""
+    def error_of_queued_batches(self) -> KafkaError | None:
+        """The error with which to fail queued batches now; ``None``: none has to be failed.
+
+        Those that were sent before only if ``gives_up_sent_batches``.
+        """
         # Without the lock in the usual case: each is a single read, and the next round reads them again.
         if self.cause is None and self.state not in _ENDING:
             return None
@@ -461,10 +462,7 @@ class TransactionStateMachine:
             elif self.state is _S.UNINITIALIZED and self.transactional_id is None:
                 # Only once: records that are sent later cause another attempt.
                 error, self.cause = self.cause, None
-            # In version 2, the next epoch fences requests that are still on their way. In version 1, the
-            # outcome of each batch has to be found out.
-            sent_too = self.uses_version_2 or self.state is _S.FATAL_ERROR
-            return None if error is None else QueuedFailure(error, sent_too)
+            return error
 
     def begin_close(self) -> None:
         """The producer is about to be closed: abort an open transaction, unless it was handed over."""

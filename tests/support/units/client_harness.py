@@ -16,7 +16,7 @@ from kproducer._core.client.send_builder import build_request
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.network.host_resolver import BeginLookup, ResolvedAddress
 from kproducer._core.runtime.clock import NEVER_MS
-from kproducer.errors import KafkaError
+from kproducer.errors import DisconnectedError, KafkaError
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock
 from tests.support.units.lookups import at_once
@@ -137,6 +137,13 @@ class Harness:
         """Connect, up to the point where the ApiVersions request is in flight."""
         assert not self.client.ready(node, self.clock.now_ms)
         self.poll()
+
+    def disconnect(self, node: Node) -> None:
+        """End the connection, or the attempt to connect, from this side."""
+        connection = self.client.connections.get(str(node.id))
+        assert connection is not None
+        error = DisconnectedError("this client ended the connection")
+        self.client.end_connection(connection, error, self.clock.now_ms)
 
     def make_ready(
         self, node: Node = NODES[0], ranges: dict[int, tuple[int, int]] | None = None, **fields: Any

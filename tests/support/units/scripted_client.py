@@ -54,6 +54,8 @@ class ScriptedClient:
         self.fail_send: Exception | None = None
         self.on_poll: Callable[[], None] | None = None
         self.errors: dict[int, str] = {}
+        #: It is its own connections.
+        self.connections = self
         self.refusals: dict[int, AuthenticationError] = {}
         self._responses: list[ClientResponse] = []
         self._correlation_id = 0
@@ -75,7 +77,7 @@ class ScriptedClient:
     def refusal_by_all(self) -> AuthenticationError | None:
         return next(iter(self.refusals.values())) if self.ready_nodes == set() else None
 
-    def connection_failed(self, node: Node) -> bool:
+    def has_failed(self, node: Node) -> bool:
         return node.id in self.errors
 
     def last_error(self, node_id: int) -> str | None:

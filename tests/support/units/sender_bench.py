@@ -120,13 +120,15 @@ class Bench:
     def assert_clean(self) -> None:
         """Nothing is incomplete, nothing is in flight, and all memory is free."""
         assert self.accumulator.incomplete_count == 0
-        assert len(self.sender.in_flight) == 0
+        assert not self.sender.in_flight._node_of_batch
         assert self.pool.available_bytes == self.config.buffer_memory
 
 
 def initialized_manager(transactional_id: str | None = None) -> TransactionManager:
     """A manager with a producer id; with a transactional id, in a transaction of protocol 2."""
-    manager = TransactionManager(transactional_id, hooks=ProducerHooks(lambda: 2))
+    manager = TransactionManager(
+        transactional_id, ProducerConfig(bootstrap_servers=("b1:9092",)), ProducerHooks(lambda: 2)
+    )
     life = manager.state_machine
     life.move_to(TransactionState.INITIALIZING)
     life.initialized(ProducerIdAndEpoch(7, 0))

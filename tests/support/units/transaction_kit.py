@@ -14,16 +14,16 @@ from typing import Any
 import attrs
 
 from kproducer._core.client.client_request import ClientRequest, ClientResponse
-from kproducer._core.runtime.clock import ExponentialBackoff
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.transactions.coordinator_requests import CoordinatorRequest
 from kproducer._core.transactions.delivery_knowledge import (
     AttemptEnd,
     Knowledge,
+    Verdict,
     attempt_end,
     knowledge_after,
 )
 from kproducer._core.transactions.partition_sequences import NO_SEQUENCE
-from kproducer._core.transactions.sequence_tracker import Verdict
 from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state_machine import ProducerHooks
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
@@ -43,6 +43,8 @@ from kproducer.testing.fakebroker.transaction_support import Coordination, verif
 from kproducer.types import TopicPartition
 
 TRANSACTIONAL_ID = "tx"
+#: The default backoffs and timeouts.
+CONFIG = ProducerConfig(bootstrap_servers=("b1:9092",))
 _HANDLERS: dict[int, Any] = {
     10: key10_find_coordinator,
     22: key22_init_producer_id,
@@ -130,12 +132,13 @@ class Kit:
         self.coordination = Coordination(self)  # type: ignore[arg-type]
         self.manager = TransactionManager(
             TRANSACTIONAL_ID if transactional else None,
-            backoff=ExponentialBackoff(100, 1000, random.Random(1)),
-            hooks=ProducerHooks(
+            CONFIG,
+            ProducerHooks(
                 lambda: self.transaction_version,
                 has_incomplete=lambda: self.has_incomplete,
                 has_unwritten=lambda: self.has_incomplete,
             ),
+            random=random.Random(1),
         )
         self.queues: dict[int, list[Batch]] = {i: [] for i in range(partitions)}
         self.on_the_wire: dict[int, list[Sent]] = {i: [] for i in range(partitions)}
@@ -168,12 +171,13 @@ class Kit:
 
     def pump(self) -> None:
         """Run the sender once: expire, resolve, drain."""
-        failure = self.manager.state_machine.queued_batches_to_fail()
-        if failure is not None:
+        error = self.manager.state_machine.error_of_queued_batches()
+        if error is not None:
+            sent_too = self.manager.state_machine.gives_up_sent_batches
             for queue in self.queues.values():
-                for batch in [b for b in queue if failure.sent_too or b.base_sequence == NO_SEQUENCE]:
+                for batch in [b for b in queue if sent_too or b.base_sequence == NO_SEQUENCE]:
                     queue.remove(batch)
-                    self._fail(batch, failure.error)
+                    self._fail(batch, error)
         for unsafe in self.manager.sequences.resolve():
             assert isinstance(unsafe, Batch)
             self.queues[unsafe.topic_partition.partition].remove(unsafe)
@@ -218,10 +222,10 @@ class Kit:
             else:
                 self.manager.failed(batch, error, batch.knowledge.outcome)
             return
-        verdict = self.manager.verdict(batch, end, error)
+        verdict = self.manager.sequences.verdict(batch, end, error.retriable)
         if verdict is Verdict.WRITTEN:
             self._succeed(batch)
-        elif verdict is Verdict.RETRY:
+        elif verdict is Verdict.RETRY and not self.manager.state_machine.gives_up_sent_batches:
             self._requeue(batch)
         else:
             self._fail(batch, error)

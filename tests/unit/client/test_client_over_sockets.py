@@ -49,7 +49,7 @@ class Rig:
             if condition():
                 return
             self.client.poll(1000, CLOCK.monotonic_ms())
-        raise AssertionError(f"not reached; last errors: {self.client.last_errors()}")
+        raise AssertionError(f"not reached; last errors: {self.client.connections.last_errors()}")
 
     def know_topic(self, topic: str) -> None:
         self.metadata.add(topic, CLOCK.monotonic_ms())
@@ -111,7 +111,7 @@ def test_answers_to_requests_without_response_do_not_disturb_the_connection(
     rig.send(node)
     rig.poll_until(lambda: len(rig.done) == 6)
     assert not any(response.disconnected for response in rig.done)
-    assert rig.client.last_error(1) is None
+    assert rig.client.connections.last_error(1) is None
 
 
 @pytest.mark.mock_cluster
@@ -129,7 +129,7 @@ def test_a_broker_that_goes_and_comes_back(
     cluster.set_down(1)
     rig.poll_until(lambda: rig.done)
     assert rig.done[0].disconnected
-    rig.poll_until(lambda: any("refused" in error for error in rig.client.last_errors()))
+    rig.poll_until(lambda: any("refused" in error for error in rig.client.connections.last_errors()))
     cluster.set_rtt_ms(0)
     cluster.set_up(1)
     rig.poll_until(lambda: 1 in rig.metadata.snapshot.nodes)
@@ -190,8 +190,8 @@ def test_a_peer_that_is_no_kafka_broker_is_named_as_what_it_looks_like(
             client.ready(node, CLOCK.monotonic_ms())
             peer = listener.accept()
             peer.sendall(bytes_on_the_wire)
-            poll_until(client, lambda: client.connection_failed(node))
-            assert words in str(client.last_error(0))
+            poll_until(client, lambda: client.connections.has_failed(node))
+            assert words in str(client.connections.last_error(0))
             assert client.in_flight_request_count() == 0
         finally:
             client.close()

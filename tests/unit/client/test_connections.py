@@ -45,6 +45,7 @@ def connections(selector: MockSelector, in_flight: InFlightRequests) -> Connecti
         selector,  # type: ignore[arg-type]
         in_flight,
         ProducerConfig(bootstrap_servers=("seed:9092",)),
+        lambda: [NODE, BOOTSTRAP],
         at_once(lambda host, port: [ResolvedAddress(2, (host, port))]),
         random.Random(1),
     )
@@ -60,7 +61,7 @@ def fail(connections: Connections, node: Node, now_ms: int = NOW) -> None:
         begin(connections, node, now_ms)
     connection = connections.get(str(node.id))
     assert connection is not None
-    connections.ended(connection, NetworkError("refused"), [node, BOOTSTRAP], now_ms)
+    connections.ended(connection, NetworkError("refused"), now_ms)
 
 
 def test_a_broker_has_a_name_once_it_was_connected_to(
@@ -80,11 +81,11 @@ def test_an_error_is_reported_instead_of_a_wait_until_the_next_connection_is_rea
 ) -> None:
     selector.fail_at_once.clear()
     begin(connections, NODE, NOW)
-    assert "still connecting to one:9092" in connections.last_errors([NODE, BOOTSTRAP])[0]
+    assert "still connecting to one:9092" in connections.last_errors()[0]
     connection = connections.get("1")
     assert connection is not None
-    connections.ended(connection, NetworkError("refused"), [NODE], NOW)
-    assert connections.last_errors([NODE, BOOTSTRAP]) == ["refused"]
+    connections.ended(connection, NetworkError("refused"), NOW)
+    assert connections.last_errors() == ["refused"]
 
 
 def test_equal_errors_are_logged_once_per_minute_with_a_count(

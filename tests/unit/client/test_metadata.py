@@ -189,7 +189,8 @@ def test_topic_made_anew_is_accepted_with_lower_epochs() -> None:
 def test_leaders_named_by_produce_responses() -> None:
     metadata = make()
     feed(metadata, response({"t": [(1, 5), (1, 5), (1, 5), (1, 5)], "u": [(1, 1)]}))
-    changed = metadata.update_partition_leadership(
+    before = metadata.snapshot
+    assert metadata.update_partition_leadership(
         {
             TP0: (3, 6),
             TP1: (2, 5),
@@ -199,8 +200,10 @@ def test_leaders_named_by_produce_responses() -> None:
         },
         [Node(3, "new", 1), Node(1, "moved", 2)],
     )
-    assert changed == {TP0}
     snapshot = metadata.snapshot
+    pairs = zip(snapshot.topics["t"].partitions, before.topics["t"].partitions, strict=True)
+    changed = [new for new, old in pairs if new != old]
+    assert [partition.partition for partition in changed] == [0]
     assert snapshot.leader_for(TP0) == Node(3, "new", 1)
     assert snapshot.leader_for(TP1) == Node(1, "moved", 2)
     assert snapshot.nodes[2] == Node(2, "host2", 9092)
@@ -389,7 +392,7 @@ def test_nothing_changes_after_close() -> None:
     metadata.close()
     metadata.close()
     assert feed(metadata, response({"t": [(2, 2)]})) is before
-    assert metadata.update_partition_leadership({TP0: (2, 5)}, []) == set()
+    assert metadata.update_partition_leadership({TP0: (2, 5)}, []) is False
     assert metadata.snapshot is before
 
 

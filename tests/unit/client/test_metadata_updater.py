@@ -380,7 +380,7 @@ def test_the_wrong_broker_is_an_error_without_recovery() -> None:
     world.selector.respond(world.selector.requests[-1], api_versions_response({}, error_code=129))
     world.poll()
     assert not world.metadata.snapshot.is_bootstrap
-    assert "REBOOTSTRAP_REQUIRED" in str(world.client.last_error(2))
+    assert "REBOOTSTRAP_REQUIRED" in str(world.client.connections.last_error(2))
 
 
 def test_a_broker_may_ask_for_a_rebootstrap() -> None:

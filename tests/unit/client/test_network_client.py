@@ -187,7 +187,7 @@ def test_a_wrong_response_ends_the_connection_and_its_requests_retriably(lie) ->
         assert response.body is None
         assert response.error is not None
         assert response.error.retriable
-    assert harness.client.last_error(NODE.id)
+    assert harness.client.connections.last_error(NODE.id)
     assert harness.client.in_flight_request_count() == 1
     assert other.destination == "1"
 
@@ -224,8 +224,8 @@ def test_a_request_timeout_counts_from_the_sending_and_ends_the_connection() -> 
     for words in ("host0:9092", "Produce", "1000 ms", "request_timeout_ms"):
         assert words in text
     assert ID in harness.selector.closed
-    assert harness.client.poll_delay_ms(NODE, harness.clock.now_ms) > 0
-    assert harness.client.connection_failed(NODE)
+    assert harness.client.connections.poll_delay_ms(NODE, harness.clock.now_ms) > 0
+    assert harness.client.connections.has_failed(NODE)
 
 
 def test_a_broker_that_sends_a_byte_a_second_does_not_put_the_timeout_off() -> None:
@@ -261,7 +261,7 @@ def test_throttling_makes_one_node_unready_and_gives_its_requests_more_time() ->
     now = harness.clock.now_ms
     assert not harness.client.ready(NODE, now)
     assert harness.client.ready(NODES[1], now)
-    assert harness.client.poll_delay_ms(NODE, now) == 500
+    assert harness.client.connections.poll_delay_ms(NODE, now) == 500
     with pytest.raises(IllegalStateError):
         harness.request()
     harness.clock.advance(1001)
@@ -280,7 +280,7 @@ def test_a_throttle_time_beyond_reason_is_cut(caplog: pytest.LogCaptureFixture) 
     for sent in harness.selector.requests[-3:-1]:
         harness.selector.respond(sent, ProduceResponse(throttle_time_ms=2**31 - 1))
     harness.poll()
-    assert harness.client.poll_delay_ms(NODE, harness.clock.now_ms) == LONGEST_THROTTLE_MS
+    assert harness.client.connections.poll_delay_ms(NODE, harness.clock.now_ms) == LONGEST_THROTTLE_MS
     assert [r.levelname for r in caplog.records] == ["WARNING"]
     assert "throttle time of 2147483647 ms limited to 300000 ms" in caplog.text
     harness.clock.advance(LONGEST_THROTTLE_MS)
@@ -419,7 +419,7 @@ def test_whatever_happens_each_request_ends_exactly_once_and_in_order(
             harness.poll()
         elif step == "wait":
             harness.clock.advance(700)
-        elif step == "ready" and harness.client.poll_delay_ms(NODE, now) == 0:
+        elif step == "ready" and harness.client.connections.poll_delay_ms(NODE, now) == 0:
             harness.make_ready()
         harness.poll()
     harness.client.close()

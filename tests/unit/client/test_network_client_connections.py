@@ -38,7 +38,7 @@ def connection_of(harness: Harness, node: Node) -> NodeConnection:
 
 
 def wait_out_backoff(harness: Harness, node: Node = NODE) -> None:
-    harness.clock.advance(harness.client.poll_delay_ms(node, harness.clock.now_ms))
+    harness.clock.advance(harness.client.connections.poll_delay_ms(node, harness.clock.now_ms))
 
 
 # -- version check ---------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_a_broker_that_closes_on_every_question_is_explained_and_tried_again() -
         harness.connect()
         harness.selector.break_connection(ID)
         harness.poll()
-    text = harness.client.last_error(NODE.id)
+    text = harness.client.connections.last_error(NODE.id)
     assert text is not None
     assert "every version of ApiVersions" in text
     assert harness.updater.disconnects[-1][1].retriable
@@ -122,7 +122,7 @@ def test_a_broker_that_refuses_even_version_0_is_an_unsupported_version_error() 
         harness.selector.respond_raw(ID, question.correlation_id.to_bytes(4, "big") + refusal)
         harness.poll()
     assert isinstance(harness.updater.disconnects[0][1], UnsupportedVersionError)
-    assert "host0:9092" in str(harness.client.last_error(0))
+    assert "host0:9092" in str(harness.client.connections.last_error(0))
     assert ID in harness.selector.closed
 
 
@@ -193,7 +193,7 @@ def test_a_connection_lost_during_the_version_check_is_made_again_after_the_back
     if who == "peer":
         harness.selector.break_connection(ID)
     else:
-        harness.client.disconnect(NODE)
+        harness.disconnect(NODE)
     harness.poll()
     assert harness.client.in_flight_request_count() == 0
     assert not harness.client.ready(NODE, harness.clock.now_ms)
@@ -209,8 +209,8 @@ def test_a_channel_that_never_becomes_ready_runs_into_the_setup_timeout() -> Non
     assert harness.selector.requests == []
     harness.clock.advance(1201)
     harness.poll()
-    assert harness.client.connection_failed(NODE)
-    assert "socket_connection_setup_timeout_ms" in str(harness.client.last_error(0))
+    assert harness.client.connections.has_failed(NODE)
+    assert "socket_connection_setup_timeout_ms" in str(harness.client.connections.last_error(0))
     harness.selector.never_ready.clear()
     wait_out_backoff(harness)
     harness.make_ready()
@@ -222,7 +222,7 @@ def test_a_version_question_that_is_never_answered_runs_into_the_request_timeout
     harness.clock.advance(1001)
     harness.poll()
     assert isinstance(harness.updater.disconnects[0][1], RequestTimeoutError)
-    assert "ApiVersions" in str(harness.client.last_error(0))
+    assert "ApiVersions" in str(harness.client.connections.last_error(0))
     wait_out_backoff(harness)
     harness.make_ready()
 
@@ -243,12 +243,12 @@ def test_a_lost_connection_ends_its_requests_once_each_in_order_and_asks_for_met
     assert all(r.disconnected and not isinstance(r.error, RequestTimeoutError) for r in harness.done)
     assert str(harness.done[0].error) == "host0:9092 closed the connection"
     assert [node_id for node_id, _ in harness.updater.disconnects] == [ID]
-    assert harness.client.last_error(NODE.id) == "host0:9092 closed the connection"
-    assert harness.client.last_errors()[0] == "host0:9092 closed the connection"
+    assert harness.client.connections.last_error(NODE.id) == "host0:9092 closed the connection"
+    assert harness.client.connections.last_errors()[0] == "host0:9092 closed the connection"
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     wait_out_backoff(harness)
     harness.make_ready()
-    assert harness.client.last_error(NODE.id) is None
+    assert harness.client.connections.last_error(NODE.id) is None
 
 
 def test_responses_that_came_before_the_end_are_delivered() -> None:
@@ -272,8 +272,7 @@ def test_our_own_disconnect_ends_the_requests_in_the_next_poll() -> None:
     harness = Harness()
     harness.make_ready()
     harness.request()
-    harness.client.disconnect(NODE)
-    harness.client.disconnect(NODE)
+    harness.disconnect(NODE)
     assert harness.done == []
     harness.poll(10_000)
     assert harness.selector.poll_timeouts_ms[-1] == 0
@@ -318,7 +317,7 @@ def test_a_connect_that_fails_at_once_is_reported_and_backed_off() -> None:
     harness.selector.fail_at_once.add(ID)
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     assert isinstance(harness.updater.disconnects[0][1], NetworkError)
-    assert harness.client.connection_failed(NODE)
+    assert harness.client.connections.has_failed(NODE)
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     assert len(harness.selector.attempts) == 1
     harness.selector.fail_at_once.clear()
@@ -335,7 +334,7 @@ def test_a_name_that_does_not_resolve_is_a_failed_connection() -> None:
 
     harness.client.connections._begin_lookup = at_once(fail)
     assert not harness.client.ready(NODE, harness.clock.now_ms)
-    assert "host0" in str(harness.client.last_error(0))
+    assert "host0" in str(harness.client.connections.last_error(0))
     assert harness.selector.attempts == []
     harness.client.connections._begin_lookup = at_once(harness.resolve)
     harness.addresses.clear()
@@ -361,10 +360,10 @@ def test_a_hanging_connect_ends_at_the_setup_timeout() -> None:
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     harness.clock.advance(700)
     harness.poll()
-    assert not harness.client.connection_failed(NODE)
+    assert not harness.client.connections.has_failed(NODE)
     harness.clock.advance(600)
     harness.poll()
-    assert harness.client.connection_failed(NODE)
+    assert harness.client.connections.has_failed(NODE)
     assert ID in harness.selector.closed
 
 
@@ -381,7 +380,7 @@ def test_after_a_fork_nothing_is_usable_and_nothing_was_closed_politely() -> Non
 
 
 def least_loaded(harness: Harness) -> Node | None:
-    return harness.client.least_loaded_node(harness.clock.now_ms)
+    return harness.client.connections.least_loaded(harness.clock.now_ms)
 
 
 def test_the_node_with_the_fewest_requests_in_flight() -> None:
@@ -444,7 +443,9 @@ def test_no_node_while_all_are_backing_off_or_none_is_known() -> None:
     harness.selector.break_connection(ID, NetworkError("refused"))
     harness.poll()
     assert least_loaded(harness) is None
-    delay = min(harness.client.poll_delay_ms(node, harness.clock.now_ms) for node in harness.updater.nodes)
+    delay = min(
+        harness.client.connections.poll_delay_ms(node, harness.clock.now_ms) for node in harness.updater.nodes
+    )
     assert 0 < delay <= 60
     harness.clock.advance(delay)
     assert least_loaded(harness) == NODE
@@ -454,15 +455,15 @@ def test_no_node_while_all_are_backing_off_or_none_is_known() -> None:
 
 def test_a_silent_node_is_named_with_what_it_is_waited_for() -> None:
     harness = Harness()
-    assert harness.client.last_errors() == []
+    assert harness.client.connections.last_errors() == []
     harness.client.ready(NODE, harness.clock.now_ms)
-    assert "still connecting to host0:9092" in " ".join(harness.client.last_errors())
+    assert "still connecting to host0:9092" in " ".join(harness.client.connections.last_errors())
     harness.connect()
-    assert "host0:9092" in " ".join(harness.client.last_errors())
-    assert "not answered ApiVersions" in " ".join(harness.client.last_errors())
+    assert "host0:9092" in " ".join(harness.client.connections.last_errors())
+    assert "not answered ApiVersions" in " ".join(harness.client.connections.last_errors())
     harness.selector.respond(harness.selector.last_request(), api_versions_response(ALL_APIS))
     harness.poll()
-    assert harness.client.last_errors() == []
+    assert harness.client.connections.last_errors() == []
 
 
 def test_a_cluster_that_is_down_is_one_warning_a_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -473,7 +474,7 @@ def test_a_cluster_that_is_down_is_one_warning_a_minute(caplog: pytest.LogCaptur
     while harness.clock.now_ms < end_ms:
         for node in NODES:
             assert not harness.client.ready(node, harness.clock.now_ms)
-            if not harness.client.connection_failed(node):
+            if not harness.client.connections.has_failed(node):
                 harness.selector.break_connection(str(node.id), NetworkError(f"{node.host}: refused"))
                 attempts += 1
         harness.poll()
@@ -496,7 +497,7 @@ def test_a_slow_name_keeps_no_other_connection_waiting() -> None:
     assert not harness.client.ready(first, harness.clock.now_ms)
     assert not harness.client.ready(other, harness.clock.now_ms)
     assert harness.selector.attempts == []
-    assert "name service" in " ".join(harness.client.last_errors())
+    assert "name service" in " ".join(harness.client.connections.last_errors())
     lookups.find(other.host, "10.0.0.2")
     harness.poll()
     assert [attempt[0] for attempt in harness.selector.attempts] == [str(other.id)]
@@ -511,8 +512,8 @@ def test_a_lookup_has_its_time_and_is_used_when_it_ends_later() -> None:
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     harness.clock.advance(200)
     harness.poll()
-    assert harness.client.connection_failed(NODE)
-    assert "name service" in str(harness.client.last_error(NODE.id))
+    assert harness.client.connections.has_failed(NODE)
+    assert "name service" in str(harness.client.connections.last_error(NODE.id))
     lookups.find(NODE.host, "10.0.0.1")
     harness.poll()
     assert harness.selector.attempts == []
@@ -527,7 +528,7 @@ def test_a_name_that_fails_while_it_is_waited_for_is_a_failed_connection() -> No
     assert not harness.client.ready(NODE, harness.clock.now_ms)
     lookups.fail(NODE.host)
     harness.poll()
-    assert NODE.host in str(harness.client.last_error(NODE.id))
+    assert NODE.host in str(harness.client.connections.last_error(NODE.id))
     assert isinstance(harness.updater.disconnects[0][1], NetworkError)
 
 
@@ -535,7 +536,7 @@ def test_disconnecting_and_closing_do_not_wait_for_a_lookup() -> None:
     lookups = OpenLookups()
     harness = Harness(begin_lookup=lookups)
     assert not harness.client.ready(NODE, harness.clock.now_ms)
-    harness.client.disconnect(NODE)
+    harness.disconnect(NODE)
     assert connection_of(harness, NODE).is_disconnected
     harness.poll()
     wait_out_backoff(harness)
@@ -554,7 +555,7 @@ def test_a_node_that_moves_is_asked_at_its_new_address_when_the_old_one_has_answ
     moved = harness.updater.nodes[0] = NODE._replace(host="elsewhere")
     assert not harness.client.ready(moved, harness.clock.now_ms)
     harness.poll()
-    assert not harness.client.connection_failed(NODE)  # it is still to answer
+    assert not harness.client.connections.has_failed(NODE)  # it is still to answer
     harness.selector.respond(harness.selector.last_request(), ProduceResponse())
     harness.poll()
     assert [response.disconnected for response in harness.done] == [False]
@@ -571,7 +572,7 @@ def test_an_idle_connection_to_where_the_node_was_ends_at_once() -> None:
     assert not harness.client.ready(moved, harness.clock.now_ms)
     harness.poll(60_000)
     assert harness.selector.poll_timeouts_ms[-1] == 0
-    assert harness.client.connection_failed(moved)
+    assert harness.client.connections.has_failed(moved)
 
 
 def test_an_address_that_metadata_does_not_name_ends_no_connection() -> None:
@@ -591,5 +592,5 @@ def test_metadata_that_names_another_address_is_acted_on() -> None:
     harness.poll()
     harness.selector.respond(harness.selector.last_request(), MetadataResponse())
     harness.poll()
-    assert harness.client.connection_failed(NODE)
-    assert "another address" in str(harness.client.last_error(NODE.id))
+    assert harness.client.connections.has_failed(NODE)
+    assert "another address" in str(harness.client.connections.last_error(NODE.id))

@@ -47,15 +47,15 @@ def test_a_version_range_upside_down_ends_the_connection_and_the_next_one_is_ask
         harness.selector.respond(question, api_versions_response({**ALL_APIS, 0: (9, 5)}))
         harness.poll()
         assert harness.selector.closed == [ID] * attempt
-        assert "invalid range for Produce: versions 9 to 5" in str(harness.client.last_error(ID))
-        delay_ms = harness.client.poll_delay_ms(NODE, harness.clock.now_ms)
+        assert "invalid range for Produce: versions 9 to 5" in str(harness.client.connections.last_error(ID))
+        delay_ms = harness.client.connections.poll_delay_ms(NODE, harness.clock.now_ms)
         assert delay_ms > 0
         harness.clock.advance(delay_ms)
         harness.connect()
     harness.selector.respond(harness.selector.last_request(), api_versions_response(ALL_APIS))
     harness.poll()
     assert harness.client.connections.can_send(ID, harness.clock.now_ms)
-    assert harness.client.last_error(ID) is None
+    assert harness.client.connections.last_error(ID) is None
 
 
 def test_a_bug_met_in_one_answer_ends_that_connection_and_no_other_request(

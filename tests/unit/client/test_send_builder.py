@@ -7,12 +7,11 @@ from kproducer_messages import MetadataRequest, ProduceRequest, RequestHeader
 from kproducer_messages.metadata_request import MetadataRequestTopic
 from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
 
-from kproducer._core.client.api_keys import ApiKey, request_header_version, supported_versions
+from kproducer._core.client.api_keys import ApiKey, request_header_version
 from kproducer._core.client.send_builder import build_request
 from kproducer.errors import LocalProtocolError
 
-PRODUCE = supported_versions(ApiKey.PRODUCE)
-VERSIONS = range(PRODUCE.min, PRODUCE.max + 1)
+VERSIONS = range(ProduceRequest.MIN_VERSION, ProduceRequest.MAX_VERSION + 1)
 
 
 def produce(*records):

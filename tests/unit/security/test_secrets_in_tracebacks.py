@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,10 +172,14 @@ def test_properties_files(tmp_path, monkeypatch, text):
     assert places_of(SECRET, refused.value) == []
 
 
+#: What an exchange needs of its connection.
+CONNECTION: Any = SimpleNamespace(broker="b1:9092", node=SimpleNamespace(host="b1"))
+
+
 def refusal_of_broker(settings: dict[str, Any], *messages: bytes, code: int = 58) -> KafkaError:
     """The error of an authentication that the broker refuses after these messages."""
-    exchange = AuthenticationExchange(sasl_mechanism_of(ProducerConfig(**settings)), "b1:9092")
-    exchange.begin("b1")
+    exchange = AuthenticationExchange(sasl_mechanism_of(ProducerConfig(**settings)), CONNECTION, 0)
+    exchange.begin()
     exchange.on_handshake(SaslHandshakeResponse(error_code=0))
     answers = [SaslAuthenticateResponse(error_code=0, auth_bytes=message) for message in messages]
     try:
@@ -197,9 +202,9 @@ def failure_of_provider(**settings: Any) -> KafkaError:
     config = ProducerConfig(**settings, sasl_login_retry_backoff_ms=1, sasl_login_retry_backoff_max_ms=1)
     is_known = threading.Event()
     mechanism = sasl_mechanism_of(config, is_known.set)
-    exchange = AuthenticationExchange(mechanism, "b1:9092")
+    exchange = AuthenticationExchange(mechanism, CONNECTION, 0)
     try:
-        while exchange.begin("b1") is None:
+        while exchange.begin() is None:
             assert is_known.wait(PATIENCE_S)
             is_known.clear()
         exchange.on_handshake(SaslHandshakeResponse(error_code=0))

@@ -13,8 +13,7 @@ from kproducer import (
     RequestTimeoutError,
     TopicPartition,
 )
-from kproducer._core.transactions.sequence_tracker import Verdict
-from kproducer.errors import LocalProtocolError
+from kproducer.errors import KafkaError, LocalProtocolError
 from kproducer.errors.broker_errors import ERRORS_BY_CODE
 from tests.support.units.scripted_client import result
 from tests.support.units.sender_bench import Bench, error_of, initialized_manager
@@ -166,14 +165,14 @@ def test_a_broker_without_a_common_version_fails_the_batch_at_once() -> None:
     bench.assert_clean()
 
 
-def test_an_error_that_is_not_tried_again_because_of_the_transaction_blames_no_timeout(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_error_that_is_not_tried_again_because_of_the_transaction_blames_no_timeout() -> None:
     manager = initialized_manager("tx")
     bench = Bench(transactions=manager)
     future = bench.send()
-    monkeypatch.setattr(manager, "verdict", lambda *_: Verdict.FAIL)
-    bench.client.answer_all(bench.step_one(), bench.clock.now_ms, 74)
+    sent = bench.step_one()
+    with manager.state_machine.lock:
+        manager.state_machine.fail_for_good(KafkaError("fenced"))
+    bench.client.answer_all(sent, bench.clock.now_ms, 74)
     bench.step()
     error = error_of(future)
     assert type(error) is ERRORS_BY_CODE[74]

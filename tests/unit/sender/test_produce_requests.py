@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -34,8 +35,14 @@ class Batch:
 
 def builder_of(*batches: Batch, **options: Any) -> ProduceRequestBuilder:
     topic_ids = {batch.topic_partition.topic: TOPIC_ID for batch in batches}
-    arguments = {"topic_ids": topic_ids, "acks": -1, "timeout_ms": 1000, "uses_zstd": False, **options}
-    return ProduceRequestBuilder(batches, **arguments)  # type: ignore[arg-type]
+    config: Any = SimpleNamespace(
+        acks=options.get("acks", -1),
+        request_timeout_ms=options.get("timeout_ms", 1000),
+        compression_type="none",
+    )
+    transactions: Any = SimpleNamespace(transactional_id=options.get("transactional_id"), uses_version_2=True)
+    topic_ids = options.get("topic_ids", topic_ids)
+    return ProduceRequestBuilder(batches, topic_ids, config, transactions)  # type: ignore[arg-type]
 
 
 LENGTHS = st.one_of(
@@ -133,7 +140,3 @@ def test_a_frame_that_is_too_large_is_refused() -> None:
 def test_a_topic_name_that_cannot_be_encoded_is_our_own_error(version: int) -> None:
     with pytest.raises(LocalProtocolError, match=r"topic_data\[0\].name"):
         builder_of(Batch("\udc80", 0, b"records")).build_frame(version, 1, "c")
-
-
-def test_the_repr_names_the_partitions() -> None:
-    assert repr(builder_of(Batch("t", 0, b"r"), Batch("u", 5, b"r"))) == "ProduceRequest(t-0, u-5)"

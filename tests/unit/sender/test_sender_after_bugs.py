@@ -145,7 +145,7 @@ def test_an_illegal_state_that_a_batch_meets_is_fatal(monkeypatch: pytest.Monkey
         raise IllegalStateError("it cannot be that next")
 
     sent, another = bench.step()
-    monkeypatch.setattr(manager.sequences if place == "succeeded" else manager, place, fail)
+    monkeypatch.setattr(manager if place == "failed" else manager.sequences, place, fail)
     bench.client.answer_all(sent, bench.clock.now_ms, 0 if place == "succeeded" else MESSAGE_TOO_LARGE)
     bench.step()
     assert manager.state_machine.state is TransactionState.FATAL_ERROR

@@ -20,7 +20,7 @@ from kproducer.errors import (
 )
 from kproducer.testing.fakebroker.transaction_coordinator import NO_PRODUCER
 from kproducer.types import Node
-from tests.support.units.transaction_kit import Kit
+from tests.support.units.transaction_kit import CONFIG, Kit
 
 _S = TransactionState
 FIND, INIT = 10, 22
@@ -82,7 +82,7 @@ def test_what_was_handed_over_under_one_id_stays_good_under_the_next(version: in
     assert len({each.producer_id for each in handed}) == 3
     assert kit.committed() == []
     for each in handed:
-        other = TransactionManager(each.transactional_id)
+        other = TransactionManager(each.transactional_id, CONFIG)
         other.state_machine.take_over(each, "commit_prepared")
         kit.manager, writer = other, kit.manager
         kit.do(other.state_machine.begin_commit())

@@ -14,9 +14,9 @@ from kproducer_messages.offset_fetch_response import OffsetFetchResponsePartitio
 
 from kproducer._core.client.client_request import ClientRequest, ClientResponse
 from kproducer._core.runtime.clock import ExponentialBackoff
-from kproducer._core.transactions.committed_offsets import CommittedOffset
-from kproducer._core.transactions.coordinator_link import Attempts, CoordinatorCache
+from kproducer._core.transactions.coordinator_link import CoordinatorCache
 from kproducer._core.transactions.coordinator_requests import FindCoordinator, OffsetFetch, Result
+from kproducer._core.transactions.coordinator_session import CommittedOffset
 from kproducer._core.transactions.transaction_arguments import OffsetAndMetadata
 from kproducer.errors import AuthenticationError, DisconnectedError, KafkaError
 from kproducer.errors.broker_errors import UnsupportedVersionError
@@ -37,9 +37,7 @@ class Groups:
         self.newest = newest
         backoff = ExponentialBackoff(100, 1000, random.Random(1))
         names = NAMES if names is None else names
-        self.tasks = {
-            name: CommittedOffset(OffsetFetch(name, PLACE), known, Attempts(backoff)) for name in names
-        }
+        self.tasks = {name: CommittedOffset(OffsetFetch(name, PLACE), known, backoff) for name in names}
         self.coordinators = {name: NODES[number % 3] for number, name in enumerate(NAMES)}
         self.open: list[tuple[Any, Node | None]] = []
         self.asked: list[str] = []
@@ -128,7 +126,8 @@ class Groups:
                 self.answer()
             if self.have_ended:
                 return
-            self.now_ms += self.delay_ms()
+            self.ask()
+            self.now_ms += 0 if self.open else self.delay_ms()
         raise AssertionError(f"no end: {[task.waits_for for task in self.tasks.values()]}")
 
 
@@ -192,9 +191,9 @@ def test_what_is_unstable_is_asked_again_after_a_pause_that_grows() -> None:
     for _ in range(4):
         groups.ask()
         groups.answer(codes={"g1": UNSTABLE}, of_group=False)
-        pauses.append(groups.delay_ms())
         groups.ask()
         assert not groups.open
+        pauses.append(groups.delay_ms())
         groups.now_ms += pauses[-1]
     assert pauses == [10, 20, 40, 80]
     assert "UNSTABLE_OFFSET_COMMIT" in groups.tasks["g1"].waits_for

@@ -14,7 +14,7 @@ from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state import TransactionState
 from kproducer.errors import FatalProducerError, FencedError, IllegalStateError
 from kproducer.types import TopicPartition
-from tests.support.units.transaction_kit import Kit
+from tests.support.units.transaction_kit import CONFIG, Kit
 
 _S = TransactionState
 TP = TopicPartition("t", 0)
@@ -122,7 +122,7 @@ def test_a_delayed_end_by_whom_it_was_handed_to_does_not_end_the_next(commit: bo
     kit.append()
     kit.settle()
     handed = kit.manager.state_machine.prepare()
-    other = TransactionManager(handed.transactional_id)
+    other = TransactionManager(handed.transactional_id, CONFIG)
     other.state_machine.take_over(handed, "abort_prepared")
     operation = other.state_machine.begin_commit() if commit else other.state_machine.begin_abort()
     mine, kit.manager = kit.manager, other

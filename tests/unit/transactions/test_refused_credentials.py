@@ -12,6 +12,7 @@ from kproducer._core.transactions.transaction_state_machine import ProducerHooks
 from kproducer.errors import AuthenticationError, BootstrapResolutionError
 from kproducer.types import Node
 from tests.support.manual_clock import ManualClock
+from tests.support.units.transaction_kit import CONFIG
 
 NODE = Node(1, "b1", 9092)
 ERROR = AuthenticationError("wrong password")
@@ -25,14 +26,16 @@ class RefusedClient:
     def __init__(self, node: Node | None) -> None:
         self.node = node
         self.error: AuthenticationError | None = ERROR
+        #: It is its own connections.
+        self.connections = self
 
-    def least_loaded_node(self, now_ms: int) -> Node | None:
+    def least_loaded(self, now_ms: int) -> Node | None:
         return self.node
 
     def ready(self, node: Node, now_ms: int) -> bool:
         return False
 
-    def connection_failed(self, node: Node) -> bool:
+    def has_failed(self, node: Node) -> bool:
         return True
 
     def poll_delay_ms(self, node: Node, now_ms: int) -> int:
@@ -48,7 +51,7 @@ class RefusedClient:
 
 @pytest.mark.parametrize("node", [NODE, None])
 def test_an_initialization_fails_at_once_and_may_be_repeated(node: Node | None) -> None:
-    manager = TransactionManager("tx")
+    manager = TransactionManager("tx", CONFIG)
     client = RefusedClient(node)
     link = CoordinatorLink(manager.protocol, client, ManualClock())  # type: ignore[arg-type]
     for _ in range(2):
@@ -61,7 +64,7 @@ def test_an_initialization_fails_at_once_and_may_be_repeated(node: Node | None) 
 
 
 def test_a_broker_that_is_down_is_asked_again() -> None:
-    manager = TransactionManager("tx")
+    manager = TransactionManager("tx", CONFIG)
     client = RefusedClient(NODE)
     client.error = None
     link = CoordinatorLink(manager.protocol, client, ManualClock())  # type: ignore[arg-type]
@@ -71,7 +74,7 @@ def test_a_broker_that_is_down_is_asked_again() -> None:
 
 
 def test_an_idempotent_producer_goes_on_asking() -> None:
-    manager = TransactionManager(None)
+    manager = TransactionManager(None, CONFIG)
     manager.state_machine.hooks = ProducerHooks(has_incomplete=lambda: True)
     link = CoordinatorLink(manager.protocol, RefusedClient(NODE), ManualClock())  # type: ignore[arg-type]
     link.step(0)
@@ -80,7 +83,7 @@ def test_an_idempotent_producer_goes_on_asking() -> None:
 
 def test_names_that_were_not_resolved_in_time_end_the_producer() -> None:
     """There will never be a broker (KIP-909), so an initialization must not wait for one."""
-    manager = TransactionManager("tx")
+    manager = TransactionManager("tx", CONFIG)
     client = RefusedClient(NODE)
     client.bootstrap_error = BootstrapResolutionError("no name could be resolved")
     operation = manager.state_machine.begin_initialize()

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproducer._core.transactions.delivery_knowledge import AttemptEnd, Knowledge, knowledge_after
+from kproducer._core.transactions.delivery_knowledge import (
+    AttemptEnd,
+    Knowledge,
+    Verdict,
+    decide,
+    knowledge_after,
+)
 from kproducer._core.transactions.partition_sequences import (
     NO_PRODUCER,
     SEQUENCE_COUNT,
@@ -17,13 +23,7 @@ from kproducer._core.transactions.partition_sequences import (
     is_at_or_before,
     sequence_after,
 )
-from kproducer._core.transactions.sequence_tracker import (
-    MOST_PENDING_BATCHES,
-    REMEMBERED_MS,
-    SequenceTracker,
-    Verdict,
-    decide,
-)
+from kproducer._core.transactions.sequence_tracker import MOST_PENDING_BATCHES, REMEMBERED_MS, SequenceTracker
 from kproducer.errors import Outcome
 from kproducer.types import TopicPartition
 from tests.support.units.transaction_kit import Batch, Kit
