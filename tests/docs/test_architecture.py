@@ -53,11 +53,16 @@ def all_names() -> frozenset[str]:
 
 
 def test_each_path_has_all_its_steps() -> None:
-    assert list(PATHS) == ["journey", "retry", "commit", "micro-batch", "columns"]
+    assert list(PATHS) == ["journey", "below", "retry", "commit", "micro-batch", "columns"]
     for path in PATHS.values():
         numbers = re.findall(r"^(\d+)\. ", path, re.MULTILINE)
         assert numbers == [str(number) for number in range(1, len(STEP.findall(path)) + 1)]
-        assert len(numbers) > 6
+        assert len(numbers) > 4
+
+
+@pytest.mark.parametrize(("name", "most"), [("journey", 8), ("retry", 6), ("commit", 6), ("micro-batch", 8)])
+def test_a_path_leads_through_few_files(name: str, most: int) -> None:
+    assert len({file for file, _ in STEP.findall(PATHS[name])}) <= most
 
 
 @pytest.mark.parametrize(("file", "function"), STEPS)
