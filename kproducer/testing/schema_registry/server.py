@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import socket
 import ssl
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -61,7 +58,7 @@ class FakeSchemaRegistry:
             self._authorizations.append(f"Bearer {bearer_token}")
         #: Appended by the server's threads; read by the test.
         self.requests: list[str] = []
-        # Guarded by _lock.
+        # Guards all that follows, and the store.
         self._lock = threading.Lock()
         self._faults: list[tuple[int, int, str]] = []
         self._delay_s = 0.0
@@ -74,9 +71,7 @@ class FakeSchemaRegistry:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -149,34 +144,35 @@ class FakeSchemaRegistry:
         Raises:
             ValueError: the registry refuses it.
         """
+        body = {"schema": schema, "schemaType": schema_type, **more}
         try:
-            entry = self._store.register(
-                subject, {"schema": schema, "schemaType": schema_type, **more}, normalize=False
-            )
+            with self._lock:
+                return int(self._store.register(subject, body, normalize=False)["id"])
         except RefusedError as error:
             raise ValueError(str(error)) from error
-        return int(entry["id"])
 
     def associate(
         self, topic: str, subject: str, association_type: str = "value", cluster_id: str = "-"
     ) -> None:
         """Associate a subject with the keys or values of a topic."""
-        self._store.associate(
-            {
-                "resourceName": topic,
-                "resourceNamespace": cluster_id,
-                "associations": [{"subject": subject, "associationType": association_type}],
-            }
-        )
+        body = {
+            "resourceName": topic,
+            "resourceNamespace": cluster_id,
+            "associations": [{"subject": subject, "associationType": association_type}],
+        }
+        with self._lock:
+            self._store.associate(body)
 
     def subjects(self) -> list[str]:
         """All subjects."""
-        return self._store.subjects()
+        with self._lock:
+            return self._store.subjects()
 
     def versions(self, subject: str) -> list[dict[str, Any]]:
         """The versions under a subject, as in the registry's JSON; empty if it does not exist."""
         try:
-            return [dict(each) for each in self._store.versions(subject)]
+            with self._lock:
+                return [dict(each) for each in self._store.versions(subject)]
         except RefusedError:
             return []
 
@@ -193,119 +189,65 @@ class FakeSchemaRegistry:
         if self._authorizations and authorization not in self._authorizations:
             return 401, {"error_code": 401, "message": "Unauthorized"}
         try:
-            return 200, _route(self._store, method, target, body)
+            with self._lock:
+                return 200, _route(self._store, method, target, body)
         except RefusedError as error:
             return error.status, {"error_code": error.code, "message": str(error)}
         except (KeyError, TypeError, ValueError) as error:
             return 400, {"error_code": 400, "message": f"the request is not valid: {error!r}"}
 
 
-class _Request:
-    """A request that a route answers."""
-
-    def __init__(self, query: str, body: bytes) -> None:
-        self._query = parse_qs(query)
-        self.body = json.loads(body) if body else None
-
-    def flag(self, name: str) -> bool:
-        return self._query.get(name, [""])[-1].lower() == "true"
-
-    def all(self, name: str) -> list[str]:
-        return self._query.get(name, [])
-
-
-def _without_deleted(entry: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name != "deleted"}
-
-
-def _compatibility(store: SchemaStore, request: _Request, subject: str, version: str) -> Any:
-    mistakes = store.mistakes_against(subject, request.body, version)
-    return {"is_compatible": not mistakes, "messages": mistakes}
-
-
-def _metadata(store: SchemaStore, request: _Request, subject: str) -> Any:
-    wanted = dict(zip(request.all("key"), request.all("value"), strict=True))
-    return _without_deleted(store.with_metadata(subject, wanted, request.flag("deleted")))
-
-
-_S = "([^/]+)"
-#: The routes: method, path, and the function that returns the answer from (store, request, parts of the
-#: path).
-_ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
-    ("GET", "/subjects", lambda store, request: store.subjects()),
-    (
-        "POST",
-        f"/subjects/{_S}/versions",
-        lambda store, request, subject: _without_deleted(
-            store.register(subject, request.body, request.flag("normalize"))
-        ),
-    ),
-    (
-        "POST",
-        f"/subjects/{_S}",
-        lambda store, request, subject: _without_deleted(
-            store.look_up(subject, request.body, request.flag("normalize"), request.flag("deleted"))
-        ),
-    ),
-    ("DELETE", f"/subjects/{_S}", lambda store, request, subject: store.delete(subject)),
-    (
-        "GET",
-        f"/subjects/{_S}/versions",
-        lambda store, request, subject: [each["version"] for each in store.versions(subject)],
-    ),
-    (
-        "GET",
-        f"/subjects/{_S}/versions/{_S}",
-        lambda store, request, subject, version: _without_deleted(
-            store.version(subject, version, request.flag("deleted"))
-        ),
-    ),
-    ("GET", f"/subjects/{_S}/metadata", _metadata),
-    ("GET", "/schemas/types", lambda store, request: ["AVRO", "PROTOBUF", "JSON"]),
-    (
-        "GET",
-        "/schemas/ids/([0-9]+)",
-        lambda store, request, schema_id: _without_deleted(store.by_id(int(schema_id))),
-    ),
-    (
-        "GET",
-        f"/schemas/guids/{_S}",
-        lambda store, request, guid: _without_deleted(store.by_guid(guid)),
-    ),
-    ("POST", f"/compatibility/subjects/{_S}/versions/{_S}", _compatibility),
-    ("GET", "/config", lambda store, request: {"compatibilityLevel": store.level("")}),
-    (
-        "PUT",
-        "/config",
-        lambda store, request: {"compatibility": store.set_level("", request.body["compatibility"])},
-    ),
-    ("GET", f"/config/{_S}", lambda store, request, subject: {"compatibilityLevel": store.level(subject)}),
-    (
-        "PUT",
-        f"/config/{_S}",
-        lambda store, request, subject: {
-            "compatibility": store.set_level(subject, request.body["compatibility"])
-        },
-    ),
-    ("GET", "/mode", lambda store, request: {"mode": "READWRITE"}),
-    ("POST", "/associations", lambda store, request: store.associate(request.body)),
-    (
-        "GET",
-        f"/associations/resources/{_S}/{_S}",
-        lambda store, request, namespace, name: store.associations(
-            namespace, name, request.all("associationType")
-        ),
-    ),
-]
-
-
 def _route(store: SchemaStore, method: str, target: str, body: bytes) -> Any:
-    parts = urlsplit(target)
-    for expected, pattern, answer in _ROUTES:
-        found = re.fullmatch(pattern, parts.path)
-        if found and method == expected:
-            return answer(store, _Request(parts.query, body), *map(unquote, found.groups()))
-    raise RefusedError(404, 404, f"HTTP 404 Not Found: {method} {parts.path}")
+    """The answer to a request, as JSON.
+
+    Raises:
+        RefusedError: the registry refuses it.
+        KeyError, TypeError, ValueError: it is not valid.
+    """
+    url = urlsplit(target)
+    query = parse_qs(url.query)
+    given: Any = json.loads(body) if body else None
+
+    def flag(name: str) -> bool:
+        return query.get(name, [""])[-1].lower() == "true"
+
+    path = url.path.removeprefix("/").split("/")
+    match [method, *map(unquote, path)] if all(path) else []:
+        case "GET", "subjects":
+            return store.subjects()
+        case "POST", "subjects", subject, "versions":
+            return store.register(subject, given, flag("normalize"))
+        case "POST", "subjects", subject:
+            return store.look_up(subject, given, flag("normalize"), flag("deleted"))
+        case "DELETE", "subjects", subject:
+            return store.delete(subject)
+        case "GET", "subjects", subject, "versions":
+            return [each["version"] for each in store.versions(subject)]
+        case "GET", "subjects", subject, "versions", version:
+            return store.version(subject, version, flag("deleted"))
+        case "GET", "subjects", subject, "metadata":
+            wanted = dict(zip(query.get("key", []), query.get("value", []), strict=True))
+            return store.with_metadata(subject, wanted, flag("deleted"))
+        case "GET", "schemas", "types":
+            return ["AVRO", "PROTOBUF", "JSON"]
+        case "GET", "schemas", "ids", schema_id if schema_id.isdecimal():
+            return store.by_id(int(schema_id))
+        case "GET", "schemas", "guids", guid:
+            return store.by_guid(guid)
+        case "POST", "compatibility", "subjects", subject, "versions", version:
+            mistakes = store.mistakes_against(subject, given, version)
+            return {"is_compatible": not mistakes, "messages": mistakes}
+        case "GET", "config", *subject if len(subject) < 2:
+            return {"compatibilityLevel": store.level("".join(subject))}
+        case "PUT", "config", *subject if len(subject) < 2:
+            return {"compatibility": store.set_level("".join(subject), given["compatibility"])}
+        case "GET", "mode":
+            return {"mode": "READWRITE"}
+        case "POST", "associations":
+            return store.associate(given)
+        case "GET", "associations", "resources", namespace, name:
+            return store.associations(namespace, name, query.get("associationType", []))
+    raise RefusedError(404, 404, f"HTTP 404 Not Found: {method} {url.path}")
 
 
 class _Server(ThreadingHTTPServer):
