@@ -13,8 +13,8 @@ from kproducer.errors.suggestions import keyword_hints
 from kproducer.testing.fakebroker import faults
 from kproducer.testing.fakebroker.actions import Handler
 from kproducer.testing.fakebroker.cluster import FakeCluster
-from kproducer.testing.fakebroker.key00_produce import WITHOUT_PRODUCER_ID
 from kproducer.testing.fakebroker.model import DEFAULT_MAX_MESSAGE_BYTES, is_legal_topic_name
+from kproducer.testing.fakebroker.produce import WITHOUT_PRODUCER_ID
 from kproducer.testing.fakebroker.request_log import LoggedRequest
 from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from kproducer.testing.fault import Fault, api_key_of, error_name, error_of, refusal

@@ -7,9 +7,8 @@ from kproducer_messages import API_NAMES
 from kproducer.errors import BrokerError
 from kproducer.errors.broker_errors import ERROR_TABLE
 from kproducer.testing.fakebroker import faults
-from kproducer.testing.fakebroker.actions import Action, Control, Handler
+from kproducer.testing.fakebroker.actions import Control, Handler
 from kproducer.testing.fakebroker.cluster import FakeCluster
-from kproducer.testing.fakebroker.connection import RequestContext
 
 _PRODUCE, _METADATA = 0, 3
 _KEYS = {name.lower(): key for key, name in API_NAMES.items()}
@@ -130,12 +129,4 @@ def refusal(
     if partition is not None or (topic is not None and api_key != _METADATA):
         raise ValueError(f"fail_next({API_NAMES[api_key]!r}, ...) cannot be limited to topics or partitions")
     refuse = faults.refuse_metadata(code, topic) if api_key == _METADATA else faults.refuse_coordination(code)
-    return _after_processing(refuse) if processed else refuse
-
-
-def _after_processing(refuse: Handler) -> Handler:
-    def handler(context: RequestContext) -> Action | None:
-        context.apply()
-        return refuse(context)
-
-    return handler
+    return faults.after_processing(refuse) if processed else refuse

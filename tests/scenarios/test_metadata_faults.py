@@ -11,7 +11,7 @@ import pytest
 from kproducer import KafkaError, MetadataTimeoutError
 from kproducer.errors.broker_errors import error_for_code
 from kproducer.testing.fakebroker import FakeCluster, Reply, RequestContext
-from kproducer.testing.fakebroker.key00_produce import Refusal
+from kproducer.testing.fakebroker.batch_check import BatchRefusedError
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 from tests.support.waiting import wait_until
@@ -216,7 +216,7 @@ def test_ever_newer_leader_epochs_are_backed_off(stage: Stage, cluster: FakeClus
     epochs = itertools.count(1)
 
     def refuse(context: RequestContext) -> Reply:
-        answer = context.answer(refuse=lambda _topic, _partition: Refusal(6, None))
+        answer = context.answer(refuse=lambda _topic, _partition: BatchRefusedError(6))
         assert isinstance(answer, Reply)
         assert answer.message is not None
         for topic in answer.message.responses:

@@ -23,7 +23,7 @@ from kproducer import (
 )
 from kproducer.columnar import Json
 from kproducer.testing.fakebroker import FakeCluster, faults
-from kproducer.testing.fakebroker.model import StoredRecord
+from kproducer.testing.fakebroker.batch_check import StoredRecord
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

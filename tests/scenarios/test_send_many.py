@@ -25,7 +25,7 @@ from kproducer import (
 )
 from kproducer.errors.broker_errors import InvalidTopicError, error_for_code
 from kproducer.testing.fakebroker import FakeCluster, faults
-from kproducer.testing.fakebroker.model import StoredRecord
+from kproducer.testing.fakebroker.batch_check import StoredRecord
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 

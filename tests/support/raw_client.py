@@ -12,7 +12,6 @@ import kproducer_messages as messages
 from kproducer_messages.produce_request import PartitionProduceData, TopicProduceData
 
 from kproducer.testing.fakebroker.batch_check import HEADER
-from kproducer.testing.fakebroker.connection import FLEXIBLE_SINCE
 
 _CRC_FROM = 21
 
@@ -40,7 +39,9 @@ class RawClient:
             client_id="raw",
         )
         body = message.encode(version if body_version is None else body_version)
-        self.send_frame(header.encode(2 if version >= FLEXIBLE_SINCE[api_key] else 1) + body)
+        self.send_frame(
+            header.encode(2 if version in messages.REQUESTS[api_key].FLEXIBLE_VERSIONS else 1) + body
+        )
         return correlation_id
 
     def send_frame(self, frame: bytes) -> None:
@@ -50,7 +51,7 @@ class RawClient:
         """Read the next response: (correlation id, message)."""
         (size,) = struct.unpack(">i", self._read(4))
         frame = self._read(size)
-        flexible = version >= FLEXIBLE_SINCE[api_key] and api_key != 18
+        flexible = version in messages.RESPONSES[api_key].FLEXIBLE_VERSIONS and api_key != 18
         header, position = messages.ResponseHeader.decode(frame, 1 if flexible else 0)
         message, end = messages.RESPONSES[api_key].decode(frame, version, position)
         assert end == len(frame)

@@ -12,7 +12,7 @@ from tests.support.raw_client import make_batch
 
 def test_reads_keys_values_and_absolute_timestamps() -> None:
     batch = read_batch(make_batch(b"one", b"two", key=b"k", timestamp_ms=77), 9)
-    assert [(r.position, r.timestamp_ms, r.key, r.value) for r in batch.records] == [
+    assert [(r.offset, r.timestamp_ms, r.key, r.value) for r in batch.records] == [
         (0, 77, b"k", b"one"),
         (1, 77, b"k", b"two"),
     ]

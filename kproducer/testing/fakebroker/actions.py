@@ -115,19 +115,22 @@ Handler = Callable[["RequestContext"], "Action | None"]
 
 @attrs.define(eq=False)
 class Control:
-    """A registered handler.
+    """A registered handler, or a delay.
 
     Attributes:
         api_key: the API whose requests it gets; ``None`` for all.
+        handler: decides about a request.
+        delay_s: instead of a handler's decision, add these seconds to the delay of the response.
         broker_id: the broker whose requests it gets; ``None`` for all.
         remaining: how many more requests it may handle; ``None`` for no limit.
         taken: how many requests it has handled.
     """
 
     api_key: int | None
-    handler: Handler
     broker_id: int | None
     remaining: int | None
+    handler: Handler | None = None
+    delay_s: float = 0.0
     taken: int = 0
 
     def remove(self) -> None:

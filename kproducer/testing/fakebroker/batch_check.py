@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import lz4.frame
@@ -27,23 +28,30 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 
 CORRUPT_MESSAGE = 2
 INVALID_TIMESTAMP = 32
-UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
 
 
 class BatchRefusedError(Exception):
-    """The batch violates the format. ``code`` is the error code that Apache Kafka returns."""
+    """A batch is refused.
 
-    def __init__(self, code: int, reason: str) -> None:
+    Args:
+        code: the error code that Apache Kafka returns.
+        reason: the broker's error message, v8 and later.
+        record_errors: (index in the batch, message) of the invalid records, v8 and later.
+    """
+
+    def __init__(
+        self, code: int, reason: str | None = None, record_errors: Sequence[tuple[int, str | None]] = ()
+    ) -> None:
         super().__init__(reason)
-        self.code = code
+        self.code, self.reason, self.record_errors = code, reason, record_errors
 
 
-class ReadRecord(NamedTuple):
-    """A record of a batch, with absolute timestamp and its position within the batch."""
+class StoredRecord(NamedTuple):
+    """A record with absolute timestamp, and its offset in the log or, as it was read, in its batch."""
 
-    position: int
+    offset: int
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
@@ -59,7 +67,7 @@ class ReadBatch(NamedTuple):
     base_sequence: int
     is_transactional: bool
     max_timestamp_ms: int
-    records: tuple[ReadRecord, ...]
+    records: tuple[StoredRecord, ...]
 
 
 def read_batch(data: bytes | memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> ReadBatch:
@@ -157,7 +165,7 @@ def _unsnappy(data: bytes) -> bytes:
     return bytes(out)
 
 
-def read_records(payload: bytes, count: int, base_timestamp_ms: int) -> tuple[ReadRecord, ...]:
+def read_records(payload: bytes, count: int, base_timestamp_ms: int) -> tuple[StoredRecord, ...]:
     """Check and read uncompressed records.
 
     Raises:
@@ -180,7 +188,7 @@ def read_records(payload: bytes, count: int, base_timestamp_ms: int) -> tuple[Re
     return tuple(records)
 
 
-def _read_record(body: bytes, index: int, base_timestamp_ms: int) -> ReadRecord:
+def _read_record(body: bytes, index: int, base_timestamp_ms: int) -> StoredRecord:
     if body[0] != 0:
         raise ValueError(f"record {index} has attributes {body[0]}")
     timestamp_delta, position = _varint(body, 1)
@@ -201,7 +209,7 @@ def _read_record(body: bytes, index: int, base_timestamp_ms: int) -> ReadRecord:
         headers.append((name.decode(), header_value))
     if position != len(body):
         raise ValueError(f"record {index} is {len(body)} bytes long, {position} are used")
-    return ReadRecord(index, base_timestamp_ms + timestamp_delta, key, value, tuple(headers))
+    return StoredRecord(index, base_timestamp_ms + timestamp_delta, key, value, tuple(headers))
 
 
 def _nullable(body: bytes, position: int) -> tuple[bytes | None, int]:

@@ -45,7 +45,7 @@ class FakeBroker:
         advertised: (host, port) in Metadata responses; wrong if it differs from the real address.
         listed_when_down: Metadata still lists this broker and its leaderships when it is down.
         leader_hints: NOT_LEADER_OR_FOLLOWER responses contain the current leader (KIP-951).
-        refusal: the response to an unsupported ApiVersions version; see ``key18_api_versions``.
+        refusal: the response to an unsupported ApiVersions version; see ``api_versions``.
         throttle_time_ms: sent in every response that has the field.
         max_request_bytes: ``socket.request.max.bytes``.
     """

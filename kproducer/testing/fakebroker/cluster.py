@@ -16,32 +16,17 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Coroutine
-from types import ModuleType
 from typing import Any, TypeVar
 
-from kproducer.testing.fakebroker import (
-    key00_produce,
-    key03_metadata,
-    key09_offset_fetch,
-    key10_find_coordinator,
-    key17_sasl_handshake,
-    key18_api_versions,
-    key22_init_producer_id,
-    key24_add_partitions_to_txn,
-    key25_add_offsets_to_txn,
-    key26_end_txn,
-    key28_txn_offset_commit,
-    key36_sasl_authenticate,
-    key71_get_telemetry_subscriptions,
-    key72_push_telemetry,
-)
 from kproducer.testing.fakebroker.actions import Action, Close, Control, Delay, Gate, Handler
+from kproducer.testing.fakebroker.batch_check import StoredRecord
 from kproducer.testing.fakebroker.broker import FakeBroker
 from kproducer.testing.fakebroker.connection import Connection, RequestContext
-from kproducer.testing.fakebroker.key71_get_telemetry_subscriptions import Telemetry
-from kproducer.testing.fakebroker.model import Partition, StoredRecord, Topic, TopicOptions
+from kproducer.testing.fakebroker.metadata import LEADER_NOT_AVAILABLE
+from kproducer.testing.fakebroker.model import Partition, Topic, TopicOptions, Topics
 from kproducer.testing.fakebroker.request_log import LoggedRequest, RequestLog
 from kproducer.testing.fakebroker.sasl_listener import SaslListener
+from kproducer.testing.fakebroker.telemetry import Telemetry
 from kproducer.testing.fakebroker.transaction_support import Coordination
 
 _Result = TypeVar("_Result")
@@ -75,35 +60,19 @@ class FakeCluster:
         self, broker_count: int = 1, *, auto_create_partitions: int | None = None, cluster_id: str = "fake"
     ) -> None:
         # Constant after construction.
-        self.apis: dict[int, ModuleType] = {
-            0: key00_produce,
-            3: key03_metadata,
-            9: key09_offset_fetch,
-            10: key10_find_coordinator,
-            17: key17_sasl_handshake,
-            18: key18_api_versions,
-            22: key22_init_producer_id,
-            24: key24_add_partitions_to_txn,
-            25: key25_add_offsets_to_txn,
-            26: key26_end_txn,
-            28: key28_txn_offset_commit,
-            36: key36_sasl_authenticate,
-            71: key71_get_telemetry_subscriptions,
-            72: key72_push_telemetry,
-        }
         self.log = RequestLog()
         self.cluster_id = cluster_id
         # Guarded by the log's lock.
         self.auto_create_partitions = auto_create_partitions
-        self.auto_create_first_error = key03_metadata.LEADER_NOT_AVAILABLE
-        self.topics: dict[str, Topic] = {}
+        self.auto_create_first_error = LEADER_NOT_AVAILABLE
+        self.topics = Topics()
         self.deleted_topics: list[Topic] = []
         self.metadata_errors: dict[str, int] = {}
         self.transaction_version = 2
         self.two_phase_commit = False
         self.sasl: SaslListener | None = None
         self.tls: ssl.SSLContext | None = None
-        self.coordination = Coordination(self, lambda: self.now_ms())
+        self.coordination = Coordination(self)
         self.telemetry = Telemetry()
         self.producer_id_expiration_ms: int | None = None
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -111,7 +80,6 @@ class FakeCluster:
         self.internal_errors: list[BaseException] = []
         self._tolerated: list[str] = []
         self._controls: list[Control] = []
-        self._delays: list[tuple[Control, float]] = []
         self._accept_handlers: list[Callable[[Connection], Action | None]] = []
         self._connection_count = 0
         # Event loop.
@@ -329,7 +297,7 @@ class FakeCluster:
             self.topics.clear()
             self.deleted_topics.clear()
             self.violations.clear()
-            self.coordination = Coordination(self, lambda: self.now_ms())
+            self.coordination = Coordination(self)
             self.log.clear()
             self.log.changed.notify_all()
 
@@ -358,7 +326,9 @@ class FakeCluster:
 
         Handlers are called in the order of their registration.
         """
-        control = Control(api_key, handler, broker_id, times)
+        return self._add(Control(api_key, broker_id, times, handler))
+
+    def _add(self, control: Control) -> Control:
         with self.log.changed:
             self._controls.append(control)
         return control
@@ -367,7 +337,6 @@ class FakeCluster:
         """Remove all handlers and delays."""
         with self.log.changed:
             self._controls.clear()
-            self._delays.clear()
 
     def delay(
         self, api_key: int | None, seconds: float, *, times: int | None = None, broker_id: int | None = None
@@ -376,10 +345,7 @@ class FakeCluster:
 
         The arguments are those of ``control``. Delays of one request add up.
         """
-        control = Control(api_key, lambda _: None, broker_id, times)
-        with self.log.changed:
-            self._delays.append((control, seconds))
-        return control
+        return self._add(Control(api_key, broker_id, times, delay_s=seconds))
 
     def control_accept(self, handler: Callable[[Connection], Action | None]) -> None:
         """Let ``handler`` decide about each new connection before anything is read from it."""
@@ -448,29 +414,22 @@ class FakeCluster:
                 if violation is not None:
                     self.note_violation(f"{context.logged}: {violation}")
                     return Close()
-                seconds = self._take_delays(context)
-                action = self._choose(context)
-                return Delay(seconds, action) if seconds else action
+                return self._choose(context)
             finally:
                 self.log.changed.notify_all()
 
     def _choose(self, context: RequestContext) -> Action:
+        action, delay_s = None, 0.0
         for control in list(self._controls):
-            if control.applies_to(context.api_key, context.broker.node_id):
-                action = control.handler(context)
-                if action is not None:
-                    control.note_taken()
-                    return action
-        return context.answer()
-
-    def _take_delays(self, context: RequestContext) -> float:
-        """The sum of the delays of a request, in seconds."""
-        total = 0.0
-        for control, seconds in self._delays:
-            if control.applies_to(context.api_key, context.broker.node_id):
+            if not control.applies_to(context.api_key, context.broker.node_id):
+                continue
+            if control.handler is None:
                 control.note_taken()
-                total += seconds
-        return total
+                delay_s += control.delay_s
+            elif action is None and (action := control.handler(context)) is not None:
+                control.note_taken()
+        action = action or context.answer()
+        return Delay(delay_s, action) if delay_s else action
 
     def call_handler(self, handler: Handler, context: RequestContext) -> Action | None:
         with self.log.changed:

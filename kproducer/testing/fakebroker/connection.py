@@ -12,11 +12,22 @@ import contextlib
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import kproducer_messages as messages
 
+from kproducer.testing.fakebroker import (
+    api_versions,
+    find_coordinator,
+    metadata,
+    offset_fetch,
+    produce,
+    sasl_listener,
+    telemetry,
+    transaction_apis,
+)
 from kproducer.testing.fakebroker.actions import (
     Action,
     Bytes,
@@ -38,22 +49,22 @@ if TYPE_CHECKING:
 _PREFIX = struct.Struct(">i")
 _API_AND_VERSION = struct.Struct(">hh")
 _API_VERSIONS = 18
-#: First version of each API whose header and body are flexible (KIP-482).
-FLEXIBLE_SINCE = {
-    0: 9,
-    3: 9,
-    9: 6,
-    10: 3,
-    17: 2,
-    _API_VERSIONS: 3,
-    22: 2,
-    24: 3,
-    25: 3,
-    26: 3,
-    28: 3,
-    36: 2,
-    71: 0,
-    72: 0,
+#: The function that applies a request and returns the response, by API key.
+HANDLERS: dict[int, Callable[..., Any]] = {
+    0: produce.handle,
+    3: metadata.handle,
+    9: offset_fetch.handle,
+    10: find_coordinator.handle,
+    17: sasl_listener.handshake,
+    _API_VERSIONS: api_versions.handle,
+    22: transaction_apis.init_producer_id,
+    24: transaction_apis.add_partitions,
+    25: transaction_apis.add_offsets,
+    26: transaction_apis.end,
+    28: transaction_apis.commit_offsets,
+    36: sasl_listener.authenticate,
+    71: telemetry.get_subscriptions,
+    72: telemetry.push,
 }
 
 
@@ -89,7 +100,10 @@ class RequestContext:
 
     def apply(self, **options: Any) -> Any:
         """Let the broker process this request; the response is returned, not sent."""
-        return self.cluster.apis[self.api_key].handle(self, **options)
+        response = HANDLERS[self.api_key](self, **options)
+        if hasattr(response, "throttle_time_ms"):  # those of SASL are never throttled
+            response.throttle_time_ms = self.broker.throttle_time_ms
+        return response
 
     def answer(self, **options: Any) -> Action:
         """Apply the request and return the action that sends the correct response."""
@@ -168,17 +182,18 @@ class Connection:
             self._violation(f"frame of {len(frame)} bytes is shorter than any header")
             return None
         api_key, version = _API_AND_VERSION.unpack_from(frame)
-        flexible = version >= FLEXIBLE_SINCE.get(api_key, 0)
         offered = self.broker.versions.get(api_key)
         known = offered is not None and offered[0] <= version <= offered[1]
-        if api_key not in self.cluster.apis or not (known or api_key == _API_VERSIONS):
+        if api_key not in HANDLERS or not (known or api_key == _API_VERSIONS):
             self._violation(f"API {api_key} v{version}; offered: {offered}")
             return None
+        request = messages.REQUESTS[api_key]
         try:
-            header, position = messages.RequestHeader.decode(frame, 2 if flexible else 1)
+            header_version = 2 if version in request.FLEXIBLE_VERSIONS else 1
+            header, position = messages.RequestHeader.decode(frame, header_version)
             message = None
             if known:
-                message, position = messages.REQUESTS[api_key].decode(frame, version, position)
+                message, position = request.decode(frame, version, position)
                 if position != len(frame):
                     self._violation(
                         f"API {api_key} v{version}: {len(frame) - position} bytes behind the body"
@@ -254,7 +269,7 @@ def _frame(context: RequestContext, reply: Reply) -> bytes:
     """Size prefix, response header, body. ApiVersions responses always have header version 0."""
     version = context.response_version if reply.api_version is None else reply.api_version
     correlation_id = context.logged.correlation_id if reply.correlation_id is None else reply.correlation_id
-    flexible = version >= FLEXIBLE_SINCE[context.api_key] and context.api_key != _API_VERSIONS
+    flexible = version in reply.message.FLEXIBLE_VERSIONS and context.api_key != _API_VERSIONS
     header = messages.ResponseHeader(correlation_id=correlation_id).encode(1 if flexible else 0)
     body: bytes = reply.message.encode(version)
     return _PREFIX.pack(len(header) + len(body)) + header + body

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import attrs
-from kproducer_messages import (
-    RESPONSES,
-    add_partitions_to_txn_response,
-    find_coordinator_response,
-    txn_offset_commit_response,
-)
+from kproducer_messages import RESPONSES
 
 from kproducer.testing.fakebroker.actions import Action, Close, Gate, Handler, Hold, Reply, Silence, Stall
+from kproducer.testing.fakebroker.batch_check import BatchRefusedError
 from kproducer.testing.fakebroker.connection import RequestContext
-from kproducer.testing.fakebroker.key00_produce import RECORD_ERRORS_SINCE, Refusal
 
-_OFFSET_FETCH, _FIND_COORDINATOR, _INIT_PRODUCER_ID, _ADD_PARTITIONS, _TXN_OFFSET_COMMIT = 9, 10, 22, 24, 28
+_OFFSET_FETCH = 9
+#: Of the APIs whose handlers can refuse a request. Those of the others have one error code.
+_WITH_REFUSAL = {10, 22, 24, 25, 26, 28}
 
 
 def refuse_produce(
@@ -34,16 +31,8 @@ def refuse_produce(
 
     Requests without ``partition`` are passed on.
     """
-    refusal = Refusal(code, message, record_errors)
-
-    def handler(context: RequestContext) -> Action | None:
-        if partition is not None and partition not in named_partitions(context):
-            return None
-        return context.answer(
-            refuse=lambda name, index: refusal if partition in (None, (name, index)) else None
-        )
-
-    return handler
+    forgery = Forgery(code, message=message, record_errors=record_errors)
+    return forge_produce(lambda *place: forgery if partition in (None, place) else None)
 
 
 @attrs.frozen
@@ -54,11 +43,13 @@ class Forgery:
         code: the error code to return.
         appended: process the batch normally and falsify only the response; otherwise the batch is dropped.
         message: the broker's error message, v8 and later.
+        record_errors: (index in the batch, message) of the invalid records, v8 and later.
     """
 
     code: int
     appended: bool = False
     message: str | None = None
+    record_errors: tuple[tuple[int, str | None], ...] = ()
 
 
 def forge_produce(decide: Callable[[str, int], Forgery | None]) -> Handler:
@@ -77,9 +68,11 @@ def forge_produce(decide: Callable[[str, int], Forgery | None]) -> Handler:
         if not forged:
             return None
 
-        def refuse(name: str, index: int) -> Refusal | None:
+        def refuse(name: str, index: int) -> BatchRefusedError | None:
             forgery = forged.get((name, index))
-            return None if forgery is None or forgery.appended else Refusal(forgery.code, forgery.message)
+            if forgery is None or forgery.appended:
+                return None
+            return BatchRefusedError(forgery.code, forgery.message, forgery.record_errors)
 
         answer = context.answer(refuse=refuse)
         if isinstance(answer, Reply) and answer.message is not None:
@@ -87,8 +80,7 @@ def forge_produce(decide: Callable[[str, int], Forgery | None]) -> Handler:
             for place, entry in zip(named_partitions(context), entries, strict=True):
                 if place in forged and forged[place].appended:
                     entry.error_code, entry.base_offset = forged[place].code, -1
-                    if context.api_version >= RECORD_ERRORS_SINCE:
-                        entry.error_message = forged[place].message
+                    entry.error_message = forged[place].message
         return answer
 
     return handler
@@ -119,12 +111,21 @@ def in_turn(handlers: Iterable[Handler | None]) -> Handler:
 
 def named_partitions(context: RequestContext) -> list[tuple[str, int]]:
     """(topic name, partition) of a Produce request of any version."""
-    names = {topic.topic_id: topic.name for topic in context.cluster.topics.values()}
     return [
-        (topic.name or names.get(topic.topic_id, "?"), data.index)
+        (context.cluster.topics.name_of(topic.name, topic.topic_id), data.index)
         for topic in context.message.topic_data
         for data in topic.partition_data
     ]
+
+
+def after_processing(handler: Handler) -> Handler:
+    """Let the broker process the request before ``handler`` decides about the response."""
+
+    def processed(context: RequestContext) -> Action | None:
+        context.apply()
+        return handler(context)
+
+    return processed
 
 
 def close_before(*, reset: bool = False) -> Handler:
@@ -132,11 +133,7 @@ def close_before(*, reset: bool = False) -> Handler:
 
 
 def close_after(*, reset: bool = False) -> Handler:
-    def handler(context: RequestContext) -> Action:
-        context.apply()
-        return Close(reset)
-
-    return handler
+    return after_processing(close_before(reset=reset))
 
 
 def stall_before() -> Handler:
@@ -144,11 +141,7 @@ def stall_before() -> Handler:
 
 
 def stall_after() -> Handler:
-    def handler(context: RequestContext) -> Action:
-        context.apply()
-        return Stall()
-
-    return handler
+    return after_processing(stall_before())
 
 
 def hold_before(gate: Gate) -> Handler:
@@ -163,24 +156,17 @@ def hold_after(gate: Gate) -> Handler:
 
 def wrong_correlation_id(shift: int = 1000) -> Handler:
     """Apply, and answer with the correlation id of another request."""
-
-    def handler(context: RequestContext) -> Action:
-        answer = context.answer()
-        if not isinstance(answer, Reply):
-            return answer
-        return attrs.evolve(answer, correlation_id=context.logged.correlation_id + shift)
-
-    return handler
+    return lambda context: _altered(context, correlation_id=context.logged.correlation_id + shift)
 
 
 def fragmented(size: int = 1) -> Handler:
     """Answer correctly, in pieces of ``size`` bytes."""
+    return lambda context: _altered(context, fragment_bytes=size)
 
-    def handler(context: RequestContext) -> Action:
-        answer = context.answer()
-        return attrs.evolve(answer, fragment_bytes=size) if isinstance(answer, Reply) else answer
 
-    return handler
+def _altered(context: RequestContext, **changes: int) -> Action:
+    answer = context.answer()
+    return attrs.evolve(answer, **changes) if isinstance(answer, Reply) else answer
 
 
 def silence() -> Handler:
@@ -219,47 +205,17 @@ def refuse_coordination(code: int, *, whole: bool = True) -> Handler:
     """
 
     def handler(context: RequestContext) -> Action:
-        message, key = context.message, context.api_key
-        answer = RESPONSES[key](throttle_time_ms=context.broker.throttle_time_ms)
-        if key == _FIND_COORDINATOR and context.api_version >= 4:
-            found = find_coordinator_response.Coordinator
-            answer.coordinators = [
-                found(key=name, node_id=-1, host="", port=-1, error_code=code)
-                for name in message.coordinator_keys
-            ]
-        elif key == _OFFSET_FETCH:
-            answer = context.apply()
-            for group in answer.groups or [answer]:
-                if whole:
-                    group.error_code, group.topics = code, []
-                for topic in group.topics:
-                    for partition in topic.partitions:
-                        partition.error_code, partition.committed_offset = code, -1
-        elif key == _ADD_PARTITIONS:
-            of_added = add_partitions_to_txn_response.AddPartitionsToTxnTopicResult
-            result = add_partitions_to_txn_response.AddPartitionsToTxnPartitionResult
-            answer.results_by_topic_v3_and_below = [
-                of_added(
-                    name=topic.name,
-                    results_by_partition=[
-                        result(partition_index=index, partition_error_code=code) for index in topic.partitions
-                    ],
-                )
-                for topic in message.v3_and_below_topics
-            ]
-        elif key == _TXN_OFFSET_COMMIT:
-            of_topic = txn_offset_commit_response.TxnOffsetCommitResponseTopic
-            of_partition = txn_offset_commit_response.TxnOffsetCommitResponsePartition
-            for topic in message.topics:
-                refused = [
-                    of_partition(partition_index=asked.partition_index, error_code=code)
-                    for asked in topic.partitions
-                ]
-                answer.topics.append(of_topic(name=topic.name, partitions=refused))
-        else:
-            answer.error_code = code
-            if key == _INIT_PRODUCER_ID:
-                answer.producer_id, answer.producer_epoch = -1, -1
+        if context.api_key in _WITH_REFUSAL:
+            return Reply(context.apply(refusal=code))
+        if context.api_key != _OFFSET_FETCH:
+            return Reply(RESPONSES[context.api_key](error_code=code))
+        answer = context.apply()
+        for group in answer.groups or [answer]:
+            if whole:
+                group.error_code, group.topics = code, []
+            for topic in group.topics:
+                for partition in topic.partitions:
+                    partition.error_code, partition.committed_offset = code, -1
         return Reply(answer)
 
     return handler

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import NamedTuple
 
 import attrs
+from kproducer_messages import ZERO_UUID
 
+from kproducer.testing.fakebroker.batch_check import StoredRecord
 from kproducer.testing.fakebroker.producer_state import Marker, ProducerStates
 
 #: Default ``max.message.bytes`` of Apache Kafka: 1 MiB plus the batch overhead of log format 0.
@@ -19,32 +20,18 @@ DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024 + 12
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-class StoredRecord(NamedTuple):
-    """A record in a partition's log."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-
-
 @attrs.define
 class StoredBatch:
-    """One appended batch: its offset, the bytes as received, and the decoded records."""
+    """One appended batch: its offset, its records, and the connection that it came from."""
 
     base_offset: int
-    raw: bytes
     records: tuple[StoredRecord, ...]
     codec: int
-    acks: int
-    broker_id: int
     connection_id: int
-    correlation_id: int
-    producer_id: int = -1
-    producer_epoch: int = -1
-    base_sequence: int = -1
-    is_transactional: bool = False
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
 
 
 @attrs.define
@@ -112,6 +99,20 @@ class Topic:
     partitions: list[Partition]
     options: TopicOptions
     metadata_error: int = 0
+
+
+class Topics(dict[str, Topic]):
+    """The topics of a cluster, by name."""
+
+    def name_of(self, name: str, topic_id: uuid.UUID) -> str:
+        """The name of a topic in a request, which has either name or id; ``""`` for an unknown id."""
+        if topic_id == ZERO_UUID:
+            return name
+        return next((name for name, topic in self.items() if topic.topic_id == topic_id), "")
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        topic = self.get(name)
+        return topic.partitions[index] if topic and 0 <= index < len(topic.partitions) else None
 
 
 def is_legal_topic_name(name: str) -> bool:

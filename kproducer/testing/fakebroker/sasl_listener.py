@@ -1,5 +1,8 @@
 """SASL of a fake cluster's listeners: PLAIN and OAUTHBEARER, with sessions that end; as strict as Kafka.
 
+SaslHandshake, version 1: 33 for an unknown mechanism, 34 if the cluster has no SASL. SaslAuthenticate,
+versions 0 to 2: 58 if it is refused; from version 1 on with the session lifetime.
+
 On a connection that is not authenticated only ApiVersions (before the handshake), SaslHandshake and
 SaslAuthenticate are allowed; after the end of the session only SaslHandshake; between SaslHandshake and the
 end of the exchange only SaslAuthenticate. Any other request closes the connection, and is a violation.
@@ -13,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
+from kproducer_messages import SaslAuthenticateResponse, SaslHandshakeResponse
 
 if TYPE_CHECKING:
     from kproducer.testing.fakebroker.connection import Connection, RequestContext
@@ -74,13 +78,11 @@ class SaslListener:
     def handshake(self, context: RequestContext) -> int:
         """The error code for a SaslHandshake."""
         if context.message.mechanism not in MECHANISMS:
-            context.must_close_afterwards = True
             return UNSUPPORTED_SASL_MECHANISM
         session = self._session(context.connection)
         age_ms = (time.monotonic() - session.authenticated_s) * 1000
         if session.is_authenticated and age_ms < self.least_session_ms:
             self.refusals += 1
-            context.must_close_afterwards = True
             return ILLEGAL_SASL_STATE
         session.is_in_exchange, session.mechanism = True, context.message.mechanism
         return 0
@@ -100,7 +102,6 @@ class SaslListener:
         if not is_accepted:
             self.refusals += 1
             session.is_authenticated = False
-            context.must_close_afterwards = True
             return SASL_AUTHENTICATION_FAILED, b""
         self.authentications += 1
         session.is_authenticated, session.authenticated_s = True, time.monotonic()
@@ -120,3 +121,27 @@ class SaslListener:
         bearer = fields.partition("\x01")[0]
         prefix = "auth=Bearer "
         return header == "n,," and bearer.startswith(prefix) and self.accepts_token(bearer[len(prefix) :])
+
+
+def handshake(context: RequestContext) -> SaslHandshakeResponse:
+    """Begin an authentication."""
+    sasl = context.cluster.sasl
+    code = ILLEGAL_SASL_STATE if sasl is None else sasl.handshake(context)
+    context.must_close_afterwards = code != 0
+    return SaslHandshakeResponse(error_code=code, mechanisms=[] if sasl is None else MECHANISMS)
+
+
+def authenticate(context: RequestContext) -> SaslAuthenticateResponse:
+    """Check credentials."""
+    sasl = context.cluster.sasl
+    if sasl is None:
+        context.must_close = True
+        return SaslAuthenticateResponse()
+    code, data = sasl.authenticate(context)
+    context.must_close_afterwards = code != 0
+    return SaslAuthenticateResponse(
+        error_code=code,
+        error_message="Authentication failed: Invalid username or password" if code else "",
+        auth_bytes=data,
+        session_lifetime_ms=0 if code else sasl.session_lifetime_ms,
+    )

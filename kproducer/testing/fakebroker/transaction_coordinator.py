@@ -159,15 +159,11 @@ class TransactionCoordinator:
         known.groups |= set(groups)
         return 0
 
-    def has(self, transactional_id: str, producer: Producer, partition: tuple[str, int]) -> bool:
-        """Whether the partition is part of this producer's open transaction."""
+    def ongoing(self, transactional_id: str, producer: Producer) -> Transaction | None:
+        """This producer's open transaction."""
         known = self.transactions.get(transactional_id)
-        return (
-            known is not None
-            and known.producer == producer
-            and known.state is State.ONGOING
-            and partition in known.partitions
-        )
+        is_open = known is not None and known.producer == producer and known.state is State.ONGOING
+        return known if is_open else None
 
     # -- ending ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kproducer.testing.fakebroker.group_offsets import Group
@@ -59,7 +58,8 @@ def verify_partition(
     if adds_partition:
         code = coordinator.add(transactional_id, producer, [place])
         return INVALID_PRODUCER_EPOCH if code == PRODUCER_FENCED else code
-    if coordinator.has(transactional_id, producer, place):
+    ongoing = coordinator.ongoing(transactional_id, producer)
+    if ongoing is not None and place in ongoing.partitions:
         return 0
     return TRANSACTION_ABORTABLE if knows_abortable else INVALID_TXN_STATE
 
@@ -73,9 +73,8 @@ class Coordination:
         moved: (key type, key) to the coordinating broker, if it is not the first running one.
     """
 
-    def __init__(self, cluster: FakeCluster, now_ms: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
-        self._now_ms = now_ms
         self.transactions = TransactionCoordinator(self._write_markers)
         self.groups: dict[str, Group] = {}
         self.moved: dict[tuple[int, str], int] = {}
@@ -97,12 +96,10 @@ class Coordination:
 
     def _write_markers(self, transaction: Transaction, written_as: Producer, commit: bool) -> None:
         for name, index in sorted(transaction.partitions):
-            topic = self._cluster.topics.get(name)
-            # The topic may have been created again, with fewer partitions.
-            if topic is not None and index < len(topic.partitions):
-                partition = topic.partitions[index]
+            partition = self._cluster.topics.partition(name, index)
+            if partition is not None:  # the topic may have been created again, with fewer partitions
                 partition.markers.append(Marker(partition.next_offset, *written_as, commit))
                 partition.next_offset += 1
-                partition.producers.marked(*written_as, self._now_ms())
+                partition.producers.marked(*written_as, self._cluster.now_ms())
         for group in transaction.groups:
             self.group(group).ended(written_as.producer_id, commit)

@@ -28,15 +28,9 @@ from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state_machine import ProducerHooks
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
 from kproducer.errors.broker_errors import error_for_code
-from kproducer.testing.fakebroker import (
-    key10_find_coordinator,
-    key22_init_producer_id,
-    key24_add_partitions_to_txn,
-    key25_add_offsets_to_txn,
-    key26_end_txn,
-    key28_txn_offset_commit,
-)
-from kproducer.testing.fakebroker.model import Partition, StoredBatch, StoredRecord, Topic, TopicOptions
+from kproducer.testing.fakebroker.batch_check import StoredRecord
+from kproducer.testing.fakebroker.connection import HANDLERS
+from kproducer.testing.fakebroker.model import Partition, StoredBatch, Topic, TopicOptions, Topics
 from kproducer.testing.fakebroker.producer_state import KeptBatch
 from kproducer.testing.fakebroker.transaction_coordinator import Producer
 from kproducer.testing.fakebroker.transaction_support import Coordination, verify_partition
@@ -45,14 +39,6 @@ from kproducer.types import TopicPartition
 TRANSACTIONAL_ID = "tx"
 #: The default backoffs and timeouts.
 CONFIG = ProducerConfig(bootstrap_servers=("b1:9092",))
-_HANDLERS: dict[int, Any] = {
-    10: key10_find_coordinator,
-    22: key22_init_producer_id,
-    24: key24_add_partitions_to_txn,
-    25: key25_add_offsets_to_txn,
-    26: key26_end_txn,
-    28: key28_txn_offset_commit,
-}
 
 
 @attrs.define(eq=False)
@@ -119,17 +105,18 @@ class Kit:
         self.now_ms = 0
         self.transaction_version = version
         self.init_version = init_version
-        self.topics = {
-            "t": Topic(
-                "t",
-                None,  # type: ignore[arg-type]
-                [Partition(i, 1, 0, [1], [1]) for i in range(partitions)],
-                TopicOptions(),
-            )
-        }
-        self.brokers = {1: SimpleNamespace(node_id=1, up=True, advertised=("b1", 9092), throttle_time_ms=0)}
+        self.topics = Topics()
+        self.topics["t"] = Topic(
+            "t",
+            None,  # type: ignore[arg-type]
+            [Partition(i, 1, 0, [1], [1]) for i in range(partitions)],
+            TopicOptions(),
+        )
+        self.brokers = {1: SimpleNamespace(node_id=1, up=True, advertised=("b1", 9092))}
         self.violations: list[str] = []
-        self.coordination = Coordination(self)  # type: ignore[arg-type]
+        self.coordination = Coordination(
+            SimpleNamespace(topics=self.topics, brokers=self.brokers, now_ms=lambda: 0)  # type: ignore[arg-type]
+        )
         self.manager = TransactionManager(
             TRANSACTIONAL_ID if transactional else None,
             CONFIG,
@@ -276,7 +263,7 @@ class Kit:
             for i, number in enumerate(batch.records)
         )
         stored = StoredBatch(
-            offset, b"", records, 0, -1, 1, 1, 1, *sent.producer, sent.base_sequence, batch.is_transactional
+            offset, records, 0, 1, *sent.producer, sent.base_sequence, batch.is_transactional
         )
         partition.batches.append(stored)
         partition.next_offset += batch.record_count
@@ -362,7 +349,7 @@ class Kit:
         context = SimpleNamespace(
             message=message, api_version=version, cluster=self, broker=self.brokers[1], logged="request"
         )
-        return _HANDLERS[api_key].handle(context)
+        return HANDLERS[api_key](context)
 
     # -- without faults --------------------------------------------------------------------------------
 
