@@ -11,7 +11,7 @@ from kproducer_messages import API_NAMES
 from kproducer.errors import BrokerError
 from kproducer.errors.suggestions import keyword_hints
 from kproducer.testing.fakebroker import faults
-from kproducer.testing.fakebroker.actions import Handler
+from kproducer.testing.fakebroker.actions import Control
 from kproducer.testing.fakebroker.cluster import FakeCluster
 from kproducer.testing.fakebroker.model import DEFAULT_MAX_MESSAGE_BYTES, is_legal_topic_name
 from kproducer.testing.fakebroker.produce import WITHOUT_PRODUCER_ID
@@ -242,7 +242,8 @@ class FakeKafka:
         key = api_key_of(api)
         code, message = error_of(error)
         handler = refusal(key, code, message, processed=processed, topic=topic, partition=partition)
-        return self._inject(key, handler, times, node, f"fail_next({API_NAMES[key]!r}, {error_name(code)})")
+        control = Control(key, node, times, handler)
+        return self._inject(control, f"fail_next({API_NAMES[key]!r}, {error_name(code)})")
 
     @keyword_hints
     def disconnect_next(
@@ -254,7 +255,7 @@ class FakeKafka:
         """
         key = api_key_of(api)
         handler = faults.close_after() if processed else faults.close_before()
-        return self._inject(key, handler, times, node, f"disconnect_next({API_NAMES[key]!r})")
+        return self._inject(Control(key, node, times, handler), f"disconnect_next({API_NAMES[key]!r})")
 
     @keyword_hints
     def hang_next(
@@ -266,7 +267,7 @@ class FakeKafka:
         """
         key = api_key_of(api)
         handler = faults.stall_after() if processed else faults.stall_before()
-        return self._inject(key, handler, times, node, f"hang_next({API_NAMES[key]!r})")
+        return self._inject(Control(key, node, times, handler), f"hang_next({API_NAMES[key]!r})")
 
     @keyword_hints
     def delay(
@@ -287,13 +288,10 @@ class FakeKafka:
             ValueError: there is no such API or node, or ``seconds`` is negative.
         """
         key = None if api is None else api_key_of(api)
-        self._check_fault(times, node)
         if seconds < 0:
             raise ValueError(f"a delay is not negative, found {seconds} s")
-        cluster = self._cluster
-        control = cluster.delay(key, seconds, times=times, broker_id=node)
         name = "all APIs" if key is None else API_NAMES[key]
-        return Fault(cluster, control, f"delay({name!r}, {seconds:g})")
+        return self._inject(Control(key, node, times, delay_s=seconds), f"delay({name!r}, {seconds:g})")
 
     def clear_faults(self) -> None:
         """Remove all faults of requests. Nodes that are down stay down."""
@@ -400,19 +398,12 @@ class FakeKafka:
         if self._is_closed:
             raise RuntimeError("this FakeKafka was closed")
 
-    def _inject(
-        self, key: int, handler: Handler, times: int | None, node: int | None, description: str
-    ) -> Fault:
-        self._check_fault(times, node)
-        cluster = self._cluster
-        control = cluster.control(key, handler, times=times, broker_id=node)
-        return Fault(cluster, control, description)
-
-    def _check_fault(self, times: int | None, node: int | None) -> None:
+    def _inject(self, control: Control, description: str) -> Fault:
+        times = control.remaining
         if times is not None and times < 1:
             raise ValueError(f"a fault applies to at least one request, not {times}; None: to all")
-        if node is not None:
-            self._nodes(node)
+        self._nodes(control.broker_id)
+        return Fault(self._cluster, self._cluster.add(control), description)
 
     def _nodes(self, node: int | None) -> list[int]:
         """All nodes, or this one."""

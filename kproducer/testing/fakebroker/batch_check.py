@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import attrs
 import lz4.frame
 import zstandard
 from cramjam import snappy
@@ -58,8 +59,9 @@ class StoredRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-class ReadBatch(NamedTuple):
-    """A batch that passed every check."""
+@attrs.define
+class RecordBatch:
+    """A batch that passed every check. Its place in the log and its connection are known when it is there."""
 
     codec: int
     producer_id: int
@@ -68,9 +70,11 @@ class ReadBatch(NamedTuple):
     is_transactional: bool
     max_timestamp_ms: int
     records: tuple[StoredRecord, ...]
+    base_offset: int = 0
+    connection_id: int = 0
 
 
-def read_batch(data: bytes | memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> ReadBatch:
+def read_batch(data: bytes | memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> RecordBatch:
     """Check and read ``data``, which must be exactly one batch.
 
     Args:
@@ -105,7 +109,7 @@ def read_batch(data: bytes | memoryview, produce_version: int = ZSTD_SINCE_PRODU
         raise BatchRefusedError(INVALID_TIMESTAMP, f"max timestamp {max_ts}, newest record {newest}")
     is_transactional = bool(attributes & _TRANSACTIONAL)
     _check_producer(producer_id, producer_epoch, base_sequence, is_transactional)
-    return ReadBatch(codec, producer_id, producer_epoch, base_sequence, is_transactional, max_ts, records)
+    return RecordBatch(codec, producer_id, producer_epoch, base_sequence, is_transactional, max_ts, records)
 
 
 def _check_producer(producer_id: int, epoch: int, sequence: int, is_transactional: bool) -> None:

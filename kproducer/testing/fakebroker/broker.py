@@ -116,12 +116,12 @@ class FakeBroker:
         for each in list(self._sockets):
             each.close()
 
-    def stall_reading(self) -> None:
+    async def stall_reading(self) -> None:
         self.reading.clear()
         for connection in self.connections:
             connection.pause()
 
-    def resume_reading(self) -> None:
+    async def resume_reading(self) -> None:
         self.reading.set()
         for connection in self.connections:
             connection.resume()

@@ -145,9 +145,6 @@ class FakeCluster:
     def _call(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_WAIT_S)
 
-    async def _do(self, function: Callable[[], _Result]) -> _Result:
-        return function()
-
     def _loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception") or RuntimeError(context["message"])
         # A disconnecting client is not a failure; asyncio may keep its reset in a future that is never
@@ -158,14 +155,11 @@ class FakeCluster:
     # -- brokers ------------------------------------------------------------------------------------
 
     def add_broker(self, node_id: int, rack: str | None = None) -> FakeBroker:
-        async def make() -> FakeBroker:
-            broker = FakeBroker(self, node_id, rack)
-            with self.log.changed:
-                self.brokers[node_id] = broker
-            await broker.start()
-            return broker
-
-        return self._call(make())
+        broker = FakeBroker(self, node_id, rack)
+        with self.log.changed:
+            self.brokers[node_id] = broker
+        self._call(broker.start())
+        return broker
 
     @property
     def bootstrap_servers(self) -> list[str]:
@@ -204,10 +198,10 @@ class FakeCluster:
 
     def stall_reading(self, broker_id: int) -> None:
         """Act like a frozen broker process: connections stay open, nothing is read."""
-        self._call(self._do(self.brokers[broker_id].stall_reading))
+        self._call(self.brokers[broker_id].stall_reading())
 
     def resume_reading(self, broker_id: int) -> None:
-        self._call(self._do(self.brokers[broker_id].resume_reading))
+        self._call(self.brokers[broker_id].resume_reading())
 
     def set_versions(
         self, api_key: int, offered: tuple[int, int] | None, broker_id: int | None = None
@@ -326,9 +320,10 @@ class FakeCluster:
 
         Handlers are called in the order of their registration.
         """
-        return self._add(Control(api_key, broker_id, times, handler))
+        return self.add(Control(api_key, broker_id, times, handler))
 
-    def _add(self, control: Control) -> Control:
+    def add(self, control: Control) -> Control:
+        """Register a handler, or a delay, which applies to what handlers decide, too. Delays add up."""
         with self.log.changed:
             self._controls.append(control)
         return control
@@ -338,15 +333,6 @@ class FakeCluster:
         with self.log.changed:
             self._controls.clear()
 
-    def delay(
-        self, api_key: int | None, seconds: float, *, times: int | None = None, broker_id: int | None = None
-    ) -> Control:
-        """Perform what is decided about a request ``seconds`` later, also for what a handler decides.
-
-        The arguments are those of ``control``. Delays of one request add up.
-        """
-        return self._add(Control(api_key, broker_id, times, delay_s=seconds))
-
     def control_accept(self, handler: Callable[[Connection], Action | None]) -> None:
         """Let ``handler`` decide about each new connection before anything is read from it."""
         with self.log.changed:
@@ -354,11 +340,7 @@ class FakeCluster:
 
     def gate(self) -> Gate:
         """A closed gate for ``Hold``."""
-
-        async def make() -> Gate:
-            return Gate(self._loop)
-
-        return self._call(make())
+        return Gate(self._loop)
 
     def tolerate(self, pattern: str) -> None:
         """Do not count violations that match this regular expression."""
@@ -401,9 +383,6 @@ class FakeCluster:
             for connection in list(broker.connections)
             if broker_id in (None, broker.node_id)
         }
-
-    def open_connection_count(self, broker_id: int | None = None) -> int:
-        return len(self.open_connections(broker_id))
 
     # -- for connections and handlers (event loop) -----------------------------------------------------
 
@@ -470,8 +449,7 @@ def _close_sockets_after_fork() -> None:
         cluster.close_sockets_after_fork()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_sockets_after_fork)
+os.register_at_fork(after_in_child=_close_sockets_after_fork)
 
 
 def _leader_first(leader_id: int, nodes: list[int]) -> list[int]:

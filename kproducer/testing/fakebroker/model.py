@@ -12,26 +12,12 @@ import uuid
 import attrs
 from kproducer_messages import ZERO_UUID
 
-from kproducer.testing.fakebroker.batch_check import StoredRecord
+from kproducer.testing.fakebroker.batch_check import RecordBatch, StoredRecord
 from kproducer.testing.fakebroker.producer_state import Marker, ProducerStates
 
 #: Default ``max.message.bytes`` of Apache Kafka: 1 MiB plus the batch overhead of log format 0.
 DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024 + 12
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
-
-@attrs.define
-class StoredBatch:
-    """One appended batch: its offset, its records, and the connection that it came from."""
-
-    base_offset: int
-    records: tuple[StoredRecord, ...]
-    codec: int
-    connection_id: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    is_transactional: bool
 
 
 @attrs.define
@@ -67,7 +53,7 @@ class Partition:
     metadata_error: int = 0
     log_start_offset: int = 0
     next_offset: int = 0
-    batches: list[StoredBatch] = attrs.field(factory=list)
+    batches: list[RecordBatch] = attrs.field(factory=list)
     producers: ProducerStates = attrs.field(factory=ProducerStates)
     markers: list[Marker] = attrs.field(factory=list)
 

@@ -37,10 +37,10 @@ from kproducer.testing.fakebroker.batch_check import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
     BatchRefusedError,
-    ReadBatch,
+    RecordBatch,
     read_batch,
 )
-from kproducer.testing.fakebroker.model import Partition, StoredBatch, Topic
+from kproducer.testing.fakebroker.model import Partition, TopicOptions
 from kproducer.testing.fakebroker.producer_state import KeptBatch
 from kproducer.testing.fakebroker.transaction_coordinator import Producer
 from kproducer.testing.fakebroker.transaction_support import verify_partition
@@ -131,7 +131,7 @@ def _produce(
     return entry
 
 
-def _read(context: RequestContext, data: Any) -> ReadBatch:
+def _read(context: RequestContext, data: Any) -> RecordBatch:
     """Read the batch of a partition; record what no correct producer sends as violations.
 
     Raises:
@@ -153,7 +153,7 @@ def _read(context: RequestContext, data: Any) -> ReadBatch:
     return batch
 
 
-def _append(context: RequestContext, name: str, data: Any, batch: ReadBatch) -> PartitionProduceResponse:
+def _append(context: RequestContext, name: str, data: Any, batch: RecordBatch) -> PartitionProduceResponse:
     """Append a batch, unless it is a duplicate.
 
     Raises:
@@ -166,9 +166,9 @@ def _append(context: RequestContext, name: str, data: Any, batch: ReadBatch) -> 
         raise BatchRefusedError(UNKNOWN_TOPIC_ID if by_id else UNKNOWN_TOPIC_OR_PARTITION)
     if batch.is_transactional and context.message.transactional_id is not None:
         _verify_transaction(context, name, partition, batch)
-    _check(context, topic, partition, batch, len(data.records))
+    _check(context, topic.options, partition, batch, len(data.records))
     stamp_ms = topic.options.append_time_ms if topic.options.log_append_time else -1
-    base_offset = partition.next_offset
+    batch.base_offset, batch.connection_id = partition.next_offset, context.connection.number
     if batch.producer_id >= 0:
         if cluster.producer_id_expiration_ms is not None:
             partition.producers.expire(cluster.now_ms(), cluster.producer_id_expiration_ms)
@@ -181,31 +181,20 @@ def _append(context: RequestContext, name: str, data: Any, batch: ReadBatch) -> 
         if found:
             raise BatchRefusedError(found)
         newest_ms = batch.max_timestamp_ms if stamp_ms < 0 else stamp_ms
-        partition.producers.appended(*numbers, base_offset, batch.is_transactional, newest_ms)
-    records = tuple(
+        partition.producers.appended(*numbers, batch.base_offset, batch.is_transactional, newest_ms)
+    batch.records = tuple(
         record._replace(
-            offset=base_offset + record.offset,
+            offset=batch.base_offset + record.offset,
             timestamp_ms=record.timestamp_ms if stamp_ms < 0 else stamp_ms,
         )
         for record in batch.records
     )
-    partition.batches.append(
-        StoredBatch(
-            base_offset,
-            records,
-            batch.codec,
-            context.connection.number,
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            batch.is_transactional,
-        )
-    )
-    partition.next_offset += len(records)
-    return _appended(partition, base_offset, stamp_ms)
+    partition.batches.append(batch)
+    partition.next_offset += len(batch.records)
+    return _appended(partition, batch.base_offset, stamp_ms)
 
 
-def _verify_transaction(context: RequestContext, name: str, partition: Partition, batch: ReadBatch) -> None:
+def _verify_transaction(context: RequestContext, name: str, partition: Partition, batch: RecordBatch) -> None:
     """Let the coordinator verify a transaction's first batch in a partition, or add the partition."""
     if partition.leader_id != context.broker.node_id:
         raise BatchRefusedError(NOT_LEADER_OR_FOLLOWER)
@@ -223,8 +212,9 @@ def _verify_transaction(context: RequestContext, name: str, partition: Partition
         raise BatchRefusedError(code)
 
 
-def _check(context: RequestContext, topic: Topic, partition: Partition, batch: ReadBatch, size: int) -> None:
-    options = topic.options
+def _check(
+    context: RequestContext, options: TopicOptions, partition: Partition, batch: RecordBatch, size: int
+) -> None:
     acks = context.message.acks
     if acks not in (-1, 0, 1):
         raise BatchRefusedError(INVALID_REQUIRED_ACKS)

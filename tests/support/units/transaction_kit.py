@@ -28,9 +28,9 @@ from kproducer._core.transactions.transaction_manager import TransactionManager
 from kproducer._core.transactions.transaction_state_machine import ProducerHooks
 from kproducer.errors import DisconnectedError, KafkaError, Outcome
 from kproducer.errors.broker_errors import error_for_code
-from kproducer.testing.fakebroker.batch_check import StoredRecord
+from kproducer.testing.fakebroker.batch_check import RecordBatch, StoredRecord
 from kproducer.testing.fakebroker.connection import HANDLERS
-from kproducer.testing.fakebroker.model import Partition, StoredBatch, Topic, TopicOptions, Topics
+from kproducer.testing.fakebroker.model import Partition, Topic, TopicOptions, Topics
 from kproducer.testing.fakebroker.producer_state import KeptBatch
 from kproducer.testing.fakebroker.transaction_coordinator import Producer
 from kproducer.testing.fakebroker.transaction_support import Coordination, verify_partition
@@ -262,8 +262,8 @@ class Kit:
             StoredRecord(offset + i, 0, b"%d" % number, b"%d" % batch.number, ())
             for i, number in enumerate(batch.records)
         )
-        stored = StoredBatch(
-            offset, records, 0, 1, *sent.producer, sent.base_sequence, batch.is_transactional
+        stored = RecordBatch(
+            0, *sent.producer, sent.base_sequence, batch.is_transactional, 0, records, offset
         )
         partition.batches.append(stored)
         partition.next_offset += batch.record_count

@@ -15,7 +15,7 @@ from kproducer._core.records.batch_sizing import FIRST_BUFFER_BYTES, WHOLE_BUFFE
 from kproducer._core.records.compression import Compression
 from kproducer._core.records.record_batch_builder import RecordBatchBuilder
 from kproducer.errors import DeliveryTimeoutError
-from kproducer.testing.fakebroker.batch_check import ReadBatch, read_batch
+from kproducer.testing.fakebroker.batch_check import RecordBatch, read_batch
 from kproducer.types import UNKNOWN_PARTITION
 from tests.support.manual_clock import ManualClock
 from tests.support.units.accumulator_kit import Kit, make_snapshot
@@ -49,7 +49,7 @@ def append_until(kit: Kit, over: Callable[[], bool]) -> list[FutureRecordMetadat
     return futures
 
 
-def end(kit: Kit) -> list[ReadBatch]:
+def end(kit: Kit) -> list[RecordBatch]:
     """Drain everything and acknowledge it; what was in the batches."""
     parsed = []
     while kit.accumulator.queues.active:

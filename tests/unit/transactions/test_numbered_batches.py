@@ -24,8 +24,9 @@ def make(codec: CompressionType = CompressionType.NONE) -> ProducerBatch:
 def numbers(batch: ProducerBatch) -> tuple[int, int, int, bool]:
     read = read_batch(batch.records(), 12)
     assert [record.value for record in read.records] == VALUES
-    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == read[1:4]
-    return read.producer_id, read.producer_epoch, read.base_sequence, read.is_transactional
+    found = read.producer_id, read.producer_epoch, read.base_sequence
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == found
+    return *found, read.is_transactional
 
 
 @pytest.mark.parametrize("codec", list(CompressionType))
