@@ -14,7 +14,7 @@ from rich.text import Text
 from kproducer._core.client.cluster_metadata import fetch_cluster_metadata
 from kproducer._core.runtime.clock import SystemClock
 from kproducer.cli.connection_options import connection_options, producer_config
-from kproducer.errors import ConfigError, KafkaError, printable
+from kproducer.errors import KafkaError, printable
 from kproducer.types import ClusterMetadata
 
 #: Wide enough for a table in a file or a pipe.
@@ -28,17 +28,12 @@ _UNLIMITED_WIDTH = 10_000
 def metadata(topic: str | None, as_json: bool, **options: Any) -> None:
     """Print the brokers, the controller and the partitions of TOPIC, or of all topics."""
     config = producer_config(options)
-    try:
-        found = fetch_cluster_metadata(
-            config.evolve(client_id=config.client_id or "kproducer-cli"),
-            SystemClock(),
-            topic,
-            config.max_block_ms,
-        )
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
-    except KafkaError as error:
-        raise click.ClickException(str(error)) from None
+    found = fetch_cluster_metadata(
+        config.evolve(client_id=config.client_id or "kproducer-cli"),
+        SystemClock(),
+        topic,
+        config.max_block_ms,
+    )
     cluster = _described(found)
     if as_json:
         click.echo(json.dumps(cluster, indent=2))

@@ -23,7 +23,7 @@ from kproducer._core.config.setting_meanings import meanings
 from kproducer._core.records.compression import Compression
 from kproducer._core.runtime.clock import SystemClock
 from kproducer._core.sending.partitioners import make_partitioner
-from kproducer.cli.connection_options import read_kcat_file, set_log_level
+from kproducer.cli.connection_options import EXISTING_FILE, read_kcat_file, set_log_level
 from kproducer.cli.setting_names import in_our_terms, java_setting, resolve, setting_value
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of
@@ -33,7 +33,6 @@ from kproducer.serializers import serializer_name
 _VALUES_COLUMNS, _MEANING_COLUMNS = 30, 40
 _SENTENCE_END = re.compile(r"(?<=\.) ")
 _HIDDEN = "***"
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group()
@@ -126,7 +125,7 @@ def _default(name: str) -> str:
 
 
 @config.command(short_help="Check a file of settings.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=EXISTING_FILE)
 @click.option("--kcat", "is_kcat", is_flag=True, help="FILE is a configuration file of kcat.")
 def check(file: Path, is_kcat: bool) -> None:
     """Check a properties FILE as a producer would, without connecting to a cluster."""
@@ -159,7 +158,7 @@ def check(file: Path, is_kcat: bool) -> None:
 
 
 @config.command(short_help="Print a file as a call of KafkaProducer.")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=EXISTING_FILE)
 @click.option("--kcat", "is_kcat", is_flag=True, help="FILE is a configuration file of kcat.")
 @click.option("--show-secrets", is_flag=True, help=f"Print passwords and keys instead of {_HIDDEN}.")
 def translate(file: Path, is_kcat: bool, show_secrets: bool) -> None:

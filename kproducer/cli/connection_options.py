@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -13,28 +14,41 @@ from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
 from kproducer._core.config.properties_file import read_properties
 from kproducer._core.config.setting import parse_servers
 from kproducer.cli.setting_names import in_our_terms
-from kproducer.errors import ConfigError
-from kproducer.kafka_producer import KafkaProducer
+from kproducer.errors import ConfigError, KafkaError
 from kproducer.serializers import Serializer, resolve_serializer
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+#: The type of an argument or an option that names a file to read.
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def connection_options(command: _Command) -> _Command:
-    """Add the options from whose values ``producer_config`` makes the settings."""
+    """Add the options from whose values ``producer_config`` makes the settings. Errors end the command."""
+
+    @functools.wraps(command)
+    def reporting(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from None
+        except KafkaError as error:
+            raise click.ClickException(str(error)) from None
+
+    decorated: Any = reporting
     for option in (
         click.option(
             "-X", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, by Kafka's name."
         ),
-        click.option("-F", "kcat_file", type=_FILE, help="A configuration file of kcat."),
-        click.option("--config", "properties_file", type=_FILE, help="A properties file of a Java client."),
+        click.option("-F", "kcat_file", type=EXISTING_FILE, help="A configuration file of kcat."),
+        click.option(
+            "--config", "properties_file", type=EXISTING_FILE, help="A properties file of a Java client."
+        ),
         click.option(
             "-b", "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to connect to first."
         ),
     ):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return cast("_Command", decorated)
 
 
 def producer_config(given: Mapping[str, Any], *, serializes: bool = False) -> ProducerConfig:
@@ -47,29 +61,27 @@ def producer_config(given: Mapping[str, Any], *, serializes: bool = False) -> Pr
             tools ignore them: they may be classes that exist only in Java.
 
     Raises:
-        click.UsageError: a setting is unknown or has a wrong value, or a file cannot be read.
+        ConfigError: a setting is unknown or has a wrong value, or a file cannot be read.
+        click.UsageError: no option names the cluster.
     """
-    try:
-        dotted: dict[str, Any] = {}
-        if given["properties_file"] is not None:
-            dotted |= _read(given["properties_file"], is_kcat=False)
-        if given["kcat_file"] is not None:
-            dotted |= _read(given["kcat_file"], is_kcat=True)
-        for setting in given["settings"]:
-            dotted |= in_our_terms(name_and_value(setting, "-X"), is_java=False)
-        for name in ("key.serializer", "value.serializer"):
-            serializer = dotted.pop(name, None)
-            if serializes:
-                dotted[name] = _serializer(name, serializer)
-        if given["bootstrap_server"] is not None:
-            dotted["bootstrap.servers"] = parse_servers(
-                SETTINGS["bootstrap_servers"], "-b", given["bootstrap_server"]
-            )
-        if "bootstrap.servers" not in dotted:
-            raise click.UsageError("No cluster: pass -b HOST:PORT, or a file with bootstrap.servers.")
-        return ProducerConfig.from_dotted(dotted)
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+    dotted: dict[str, Any] = {}
+    if given["properties_file"] is not None:
+        dotted |= _read(given["properties_file"], is_kcat=False)
+    if given["kcat_file"] is not None:
+        dotted |= _read(given["kcat_file"], is_kcat=True)
+    for setting in given["settings"]:
+        dotted |= in_our_terms(name_and_value(setting, "-X"), is_java=False)
+    for name in ("key.serializer", "value.serializer"):
+        serializer = dotted.pop(name, None)
+        if serializes:
+            dotted[name] = _serializer(name, serializer)
+    if given["bootstrap_server"] is not None:
+        dotted["bootstrap.servers"] = parse_servers(
+            SETTINGS["bootstrap_servers"], "-b", given["bootstrap_server"]
+        )
+    if "bootstrap.servers" not in dotted:
+        raise click.UsageError("No cluster: pass -b HOST:PORT, or a file with bootstrap.servers.")
+    return ProducerConfig.from_dotted(dotted)
 
 
 def _read(file: Path, *, is_kcat: bool) -> dict[str, Any]:
@@ -88,18 +100,6 @@ def _serializer(setting: str, given: str | None) -> Serializer | None:
         return resolve_serializer(setting, given)
     except ConfigError as error:
         raise ConfigError(f"{error}; -X {setting}=bytes sends the bytes of the input") from None
-
-
-def open_producer(config: ProducerConfig) -> KafkaProducer:
-    """A producer with these settings, which may name files and packages that are missing.
-
-    Raises:
-        click.UsageError: they are missing, or settings contradict each other.
-    """
-    try:
-        return KafkaProducer.from_config(config)
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def name_and_value(text: str, option: str) -> dict[str, str]:

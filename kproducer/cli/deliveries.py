@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import RawIOBase
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kproducer import Outcome, SendManyResult
 from kproducer.errors import printable
@@ -28,30 +28,18 @@ _HOW = {
 }
 
 
-class Origin(Protocol):
-    """Where the records of one call come from."""
+class Origin(NamedTuple):
+    """Where the records of one call come from.
 
-    @property
-    def file(self) -> str:
-        """The input, as the user named it."""
-
-    @property
-    def lines(self) -> Sequence[int]:
-        """The line, or the row of a binary file, of each record."""
-
-    def original(self, index: int) -> bytes:
-        """What the input has there."""
-
-
-class Lines(NamedTuple):
-    """Records from the lines of a text file."""
+    Attributes:
+        file: the input, as the user named it.
+        lines: the line, or the row of a binary file, of each record.
+        original: what the input has there, by the index of the record.
+    """
 
     file: str
     lines: Sequence[int]
-    originals: Sequence[bytes]
-
-    def original(self, index: int) -> bytes:
-        return self.originals[index]
+    original: Callable[[int], bytes]
 
 
 class Deliveries:

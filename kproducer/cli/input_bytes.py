@@ -16,8 +16,7 @@ from typing import Any, BinaryIO
 #: limit.
 LONGEST_LINE = 64 * 1024 * 1024
 _READ_BYTES = 256 * 1024
-#: Windows has no SIGHUP.
-_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class InterruptedInputError(Exception):

@@ -7,10 +7,12 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, BinaryIO, Final
 
 from attrs import define
 
+from kproducer.cli.deliveries import Origin
 from kproducer.cli.input_bytes import (
     LONGEST_LINE,
     BrokenInputError,
@@ -161,21 +163,9 @@ def _check_columns(source: Input, number: int, columns: list[str]) -> None:
         raise BrokenInputError(source.name, number, "two columns have the same name")
 
 
-@define
-class ArrowOrigin:
-    """The rows of an Arrow batch; the first one has the number ``begin``."""
-
-    file: str
-    begin: int
-    batch: Any
-
-    @property
-    def lines(self) -> range:
-        return range(self.begin, self.begin + self.batch.num_rows)
-
-    def original(self, index: int) -> bytes:
-        row = {name: _cell(self.batch.column(name), index) for name in self.batch.schema.names}
-        return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
+def _arrow_original(batch: Any, index: int) -> bytes:
+    row = {name: _cell(batch.column(name), index) for name in batch.schema.names}
+    return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def _cell(column: Any, index: int) -> Any:
@@ -218,7 +208,8 @@ def _send_arrow(source: Input, batches: Iterator[Any]) -> None:
         rows_per_call = max(1, min(CALL_ROWS, batch.num_rows * 4 * CALL_BYTES // max(batch.nbytes, 1)))
         for start in range(0, batch.num_rows, rows_per_call):
             part = batch.slice(start, rows_per_call)
-            origin = ArrowOrigin(source.name, row, part)
+            lines = range(row, row + part.num_rows)
+            origin = Origin(source.name, lines, partial(_arrow_original, part))
             if source.mapping.value is not None and source.sending.sends_columns:
                 source.sending.send_arrow(origin, part, source.mapping)
             else:

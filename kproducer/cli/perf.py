@@ -10,18 +10,17 @@ import random
 import string
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproducer.cli.connection_options import connection_options, open_producer, producer_config
+from kproducer.cli.connection_options import connection_options, producer_config
 from kproducer.cli.latency import duration, histogram, histogram_lines, latency_figures, three_digits
 from kproducer.errors import KafkaError, KafkaTimeoutError
+from kproducer.kafka_producer import KafkaProducer
 
 if TYPE_CHECKING:
     from kproducer._core.bulk.send_many_result import SendManyResult
-    from kproducer.kafka_producer import KafkaProducer
     from kproducer.types import RecordMetadata
 
 #: One of this many records is timed: a callback per record would cost more than sending it.
@@ -66,26 +65,22 @@ def perf(
     config = producer_config(options)
     if config.transactional_id:
         raise click.UsageError("transactional.id: this command has no transactions; remove the setting.")
-    try:
-        with open_producer(config) as producer:
-            # The first connection and the first metadata are not measured.
-            producer.partitions_for(topic)
-            on_interval = _ignore if as_json else _print_interval
-            measurement = _Measurement(producer, topic, record_size, interval_ms / 1000, on_interval)
+    with KafkaProducer.from_config(config) as producer:
+        # The first connection and the first metadata are not measured.
+        producer.partitions_for(topic)
+        measurement = _Measurement(producer, topic, record_size, interval_ms / 1000, shows=not as_json)
+        try:
+            measurement.send(num_records, throughput)
+            figures = measurement.finish()
+        except KeyboardInterrupt:
+            click.echo("Stopped. Another Ctrl-C gives up on what is not acknowledged.", err=True)
             try:
-                measurement.send(num_records, throughput)
                 figures = measurement.finish()
             except KeyboardInterrupt:
-                click.echo("Stopped. Another Ctrl-C gives up on what is not acknowledged.", err=True)
-                try:
-                    figures = measurement.finish()
-                except KeyboardInterrupt:
-                    producer.close(0)
-                    raise
-                _print(figures, as_json)
-                raise click.exceptions.Exit(130) from None
-    except KafkaError as error:
-        raise click.ClickException(str(error)) from None
+                producer.close(0)
+                raise
+            _print(figures, as_json)
+            raise click.exceptions.Exit(130) from None
     _print(figures, as_json)
     if figures["failed"]:
         raise click.ClickException(
@@ -93,22 +88,14 @@ def perf(
         )
 
 
-def _ignore(figures: dict[str, Any], is_first: bool) -> None:
-    pass
-
-
 class _Measurement:
     """Sends records and measures. The I/O thread calls ``_acknowledged``."""
 
     def __init__(
-        self,
-        producer: KafkaProducer,
-        topic: str,
-        record_size: int,
-        interval_s: float,
-        on_interval: Callable[[dict[str, Any], bool], object],
+        self, producer: KafkaProducer, topic: str, record_size: int, interval_s: float, *, shows: bool
     ) -> None:
-        self._interval_s, self._on_interval = interval_s, on_interval
+        #: Whether each interval is printed.
+        self._shows, self._interval_s = shows, interval_s
         self._producer, self._topic, self._record_size = producer, topic, record_size
         self._values = random_values(record_size)
         self._results: deque[SendManyResult] = deque()
@@ -216,7 +203,8 @@ class _Measurement:
         self._reported_records, self._reported_s = delivered, now_s
         self._next_report_s = now_s + self._interval_s
         self._intervals.append(figures)
-        self._on_interval(figures, len(self._intervals) == 1)
+        if self._shows:
+            _print_interval(figures, is_first=len(self._intervals) == 1)
 
 
 def random_values(size_bytes: int) -> list[bytes]:
@@ -231,7 +219,7 @@ def random_values(size_bytes: int) -> list[bytes]:
 _COLUMNS = ("time", "records/s", "MB/s", "p50", "p99", "max")
 
 
-def _print_interval(figures: dict[str, Any], is_first: bool) -> None:
+def _print_interval(figures: dict[str, Any], *, is_first: bool) -> None:
     latency = figures.get("latency_ms")
     cells = (
         f"{figures['seconds']:,.1f} s",

@@ -17,19 +17,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from kproducer.cli.connection_options import (
-    connection_options,
-    name_and_value,
-    open_producer,
-    producer_config,
-)
+from kproducer.cli.connection_options import connection_options, name_and_value, producer_config
 from kproducer.cli.deliveries import Deliveries
 from kproducer.cli.input_bytes import BrokenInputError, InterruptedInputError, StopSignals
 from kproducer.cli.input_formats import FORMATS, STDIN, Input
 from kproducer.cli.input_types import InputTypes, input_types
 from kproducer.cli.rows import RowMapping
 from kproducer.cli.sending import Sending
-from kproducer.errors import ConfigError, InvalidArgumentError, KafkaError, Outcome
+from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
 from kproducer.kafka_producer import KafkaProducer
 
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
@@ -158,10 +153,7 @@ def produce(context: click.Context, /, **given: Any) -> None:
         given["timestamp_column"],
         _headers(given["fixed_headers"]) or None,
     )
-    try:
-        config, types = input_types(producer_config(given, serializes=True))
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+    config, types = input_types(producer_config(given, serializes=True))
     if config.acks == 0:
         raise click.UsageError("acks=0: nobody would know what was delivered; use acks=1 or acks=all.")
     if config.transactional_id:
@@ -170,7 +162,7 @@ def produce(context: click.Context, /, **given: Any) -> None:
         rejected = None
         if given["rejected_file"] is not None:
             rejected = stack.enter_context(_opened_rejected(given["rejected_file"], given["files"]))
-        producer = stack.enter_context(open_producer(config))
+        producer = stack.enter_context(KafkaProducer.from_config(config))
         context.exit(
             _Run(producer, rejected, given["topic"], given["partition"], types).run(
                 given["files"], FORMATS[given["input_format"]], mapping, separator

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kproducer.cli.deliveries import Deliveries, Lines, Origin
+from kproducer.cli.deliveries import Deliveries, Origin
 from kproducer.cli.input_bytes import BrokenInputError
 from kproducer.cli.input_types import InputTypes
 from kproducer.cli.rows import Fields, Headers, RowMapping
@@ -52,19 +52,15 @@ class Sending:
         self.file, self.last_line = "", 0
         #: Why the producer accepts no more records. Records that are added nevertheless are reported.
         self.stopped_by: Exception | None = None
-        self._begin_call()
+        #: The records of the next call: line, original, value, key, headers and timestamp, with keys and
+        #: values as the serializers take them.
+        self._records: list[tuple[int, bytes, Any, Any, Headers | None, int | None]] = []
+        self._size = 0
 
     def begin(self, file: str) -> str:
         """Send from another input from now on. Returns its name."""
         self.file, self.last_line = file, 0
         return file
-
-    def _begin_call(self) -> None:
-        #: The records of the next call, with keys and values as the serializers take them.
-        self._records: list[tuple[Any, Any, Headers | None, int | None]] = []
-        self._lines: list[int] = []
-        self._originals: list[bytes] = []
-        self._size = 0
 
     def add(self, line: int, original: bytes, record: Fields) -> None:
         """Send a record: with this call, or with the next ``flush``."""
@@ -79,9 +75,7 @@ class Sending:
             self.refuse(line, original, error)
             return
         self.last_line = line
-        self._records.append((value, key, record.headers, record.timestamp_ms))
-        self._lines.append(line)
-        self._originals.append(original)
+        self._records.append((line, original, value, key, record.headers, record.timestamp_ms))
         self._size += len(original) + _RECORD_BYTES
         if self._size >= CALL_BYTES or len(self._records) >= CALL_ROWS:
             self.flush()
@@ -89,27 +83,28 @@ class Sending:
     def refuse(self, line: int, original: bytes, reason: object) -> None:
         """Report input from which no record can be made."""
         self.last_line = line
-        self._deliveries.report(Lines(self.file, [line], [original]), 0, reason, Outcome.NOT_SENT)
+        self._deliveries.report(
+            Origin(self.file, [line], [original].__getitem__), 0, reason, Outcome.NOT_SENT
+        )
 
     def flush(self) -> None:
         """Send all records that were added."""
         if not self._records:
             return
         records, size = self._records, self._size
-        origin = Lines(self.file, self._lines, self._originals)
-        self._begin_call()
-        values, keys, headers, timestamps = zip(*records, strict=True)
+        self._records, self._size = [], 0
+        lines, originals, values, keys, headers, timestamps = map(list, zip(*records, strict=True))
         self.call(
-            origin,
+            Origin(self.file, lines, originals.__getitem__),
             len(records),
             size,
             lambda: self._producer.send_many(
                 self.topic,
-                list(values),
-                list(keys) if any(key is not None for key in keys) else None,
-                list(headers) if any(headers) else None,
+                values,
+                keys if any(key is not None for key in keys) else None,
+                headers if any(headers) else None,
                 self.partition,
-                list(timestamps) if any(each is not None for each in timestamps) else None,
+                timestamps if any(each is not None for each in timestamps) else None,
             ),
         )
 

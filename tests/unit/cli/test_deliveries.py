@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from kproducer.cli.deliveries import Deliveries, Lines
+from kproducer.cli.deliveries import Deliveries, Origin
 from kproducer.errors import KafkaError, Outcome
 
 
@@ -25,15 +25,14 @@ class Failed:
         return [(0, KafkaError("wrong").with_outcome(Outcome.REJECTED))]
 
 
-class Unreadable(Lines):
-    def original(self, index: int) -> bytes:
-        raise MemoryError
+def unreadable(_index: int) -> bytes:
+    raise MemoryError
 
 
 def test_a_record_whose_input_cannot_be_shown_does_not_end_the_reports():
     echoed: list[str] = []
     deliveries = Deliveries(1000, echoed.append, None)
-    for origin in (Unreadable("data", [1], [b""]), Lines("data", [2], [b"two"])):
+    for origin in (Origin("data", [1], unreadable), Origin("data", [2], [b"two"].__getitem__)):
         deliveries.add(Failed(), origin, 10)  # type: ignore[arg-type]
     deliveries.finish()
     assert (deliveries.undecided, deliveries.failed) == (0, {Outcome.REJECTED: 2})
@@ -61,7 +60,7 @@ def test_entries_that_do_not_fit_are_on_stderr_and_leave_no_part_in_the_file(tmp
     file, echoed = FullDisk(tmp_path / "rejected", "ab"), []
     deliveries = Deliveries(1000, echoed.append, file)
     file.room = room
-    origin = Lines("data", [1, 2, 3], [b"one", b"two", b"three"])
+    origin = Origin("data", [1, 2, 3], [b"one", b"two", b"three"].__getitem__)
     for index in range(2):
         deliveries.report(origin, index, "wrong", Outcome.NOT_SENT)
     file.room = 1000

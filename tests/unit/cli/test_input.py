@@ -15,7 +15,7 @@ import pytest
 
 from kproducer.cli import input_bytes, input_formats
 from kproducer.cli.input_bytes import BrokenInputError, InputBytes, InterruptedInputError, StopSignals
-from kproducer.cli.input_formats import FORMATS, ArrowOrigin, Input
+from kproducer.cli.input_formats import FORMATS, Input
 from kproducer.cli.rows import Fields, RowMapping
 
 
@@ -227,8 +227,8 @@ def test_a_row_with_a_cell_for_which_python_has_no_value_is_refused_alone(signal
     assert (sent[0][2], sent[2][2]) == (b'{"v":"a"}', b'{"v":"b"}')
     assert sent[1][2].startswith("a cell cannot be read: UnicodeDecodeError: ")
     # Also if a broker rejects it.
-    origin = ArrowOrigin("name", 1, pa.record_batch([texts], ["v"]))
-    assert "\N{REPLACEMENT CHARACTER}" in origin.original(1).decode()
+    original = input_formats._arrow_original(pa.record_batch([texts], ["v"]), 1)
+    assert "\N{REPLACEMENT CHARACTER}" in original.decode()
 
 
 def test_an_endless_csv_row_is_broken_input(monkeypatch, signals):
