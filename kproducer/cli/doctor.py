@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -34,7 +34,6 @@ _STEP_OF_STATE = {
     ConnectionState.AUTHENTICATING: "SASL",
     ConnectionState.READY: "metadata",
 }
-_STEPS = ("TLS", "ApiVersions", "SASL", "metadata")
 _ADVICE = {
     "DNS": "Check the name, and that this machine's name service knows it.",
     "TCP": "Check the port, that the broker is running, and that no firewall blocks it.",
@@ -49,18 +48,8 @@ _ADVERTISED = (
 )
 
 
-class _Failure(NamedTuple):
-    step: str
-    error: str
-
-
-class _Examination(NamedTuple):
-    """What was found at one address: each step that succeeded with details, then what failed, if anything."""
-
-    passed: list[tuple[str, str]]
-    failure: _Failure | None
-    #: All brokers of the cluster, if the metadata arrived.
-    brokers: Iterable[Node] = ()
+class _StepError(Exception):
+    """A step has failed. The arguments are the step and why."""
 
 
 @click.command(short_help="Find out why brokers cannot be used.")
@@ -79,65 +68,69 @@ def doctor(**options: Any) -> None:
     brokers: dict[str, Node] = {}
     failed = 0
     for server in config.bootstrap_servers:
-        examination = _examine(config, server)
-        _report(f"Bootstrap server {server}", examination, "")
-        failed += examination.failure is not None
-        brokers.update((_address(node), node) for node in examination.brokers)
-    for address, node in brokers.items():
+        failed += not _is_usable(f"Bootstrap server {server}", config, server, "", brokers)
+    for address, node in list(brokers.items()):
         if address not in config.bootstrap_servers:
-            examination = _examine(config, address)
-            _report(f"Broker {node.id} at {printable(address)}", examination, _ADVERTISED)
-            failed += examination.failure is not None
+            title = f"Broker {node.id} at {printable(address)}"
+            failed += not _is_usable(title, config, address, _ADVERTISED, brokers)
     if failed:
         raise click.ClickException(f"{failed} of the addresses cannot be used.")
     click.echo("Every broker can be used.")
+
+
+def _is_usable(
+    title: str, config: ProducerConfig, server: str, more_advice: str, brokers: dict[str, Node]
+) -> bool:
+    """Report the steps of connecting to an address, and add all brokers of the cluster to ``brokers``."""
+    click.echo(title)
+    try:
+        for step, details in _steps(config, server, brokers):
+            click.echo(f"  ok      {step}{details and ': '}{details}")
+    except _StepError as failure:
+        step, error = failure.args
+        click.echo(f"  FAILED  {step}: {error}")
+        click.echo(f"          {_ADVICE[step]}{more_advice if step in ('DNS', 'TCP') else ''}")
+        return False
+    return True
 
 
 def _address(node: Node) -> str:
     return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
 
 
-def _report(title: str, examination: _Examination, more_advice: str) -> None:
-    click.echo(title)
-    for step, details in examination.passed:
-        click.echo(f"  ok      {step}{details and ': '}{details}")
-    if examination.failure is not None:
-        step, error = examination.failure
-        click.echo(f"  FAILED  {step}: {error}")
-        click.echo(f"          {_ADVICE[step]}{more_advice if step in ('DNS', 'TCP') else ''}")
+def _steps(config: ProducerConfig, server: str, brokers: dict[str, Node]) -> Iterator[tuple[str, str]]:
+    """Each step that succeeds, with details.
 
-
-def _examine(config: ProducerConfig, server: str) -> _Examination:
-    passed: list[tuple[str, str]] = []
-    if config.proxy_url:
-        attempts, first = 1, "connection"
-    else:
+    Raises:
+        _StepError: one fails.
+    """
+    attempts, first = 1, "connection"
+    if not config.proxy_url:
         host, _, port = server.rpartition(":")
         try:
             addresses = resolve_host(host.removeprefix("[").removesuffix("]"), int(port))
         except NetworkError as error:
-            return _Examination(passed, _Failure("DNS", str(error)))
-        passed.append(("DNS", ", ".join(each.address[0] for each in addresses)))
+            raise _StepError("DNS", error) from None
+        yield "DNS", ", ".join(each.address[0] for each in addresses)
         errors = _tcp_errors(addresses, config.socket_connection_setup_timeout_ms / 1000)
         if len(errors) == len(addresses):
-            return _Examination(passed, _Failure("TCP", "; ".join(errors)))
-        passed.append(("TCP", "; ".join(errors)))
+            raise _StepError("TCP", "; ".join(errors))
+        yield "TCP", "; ".join(errors)
         attempts, first = len(addresses), "TLS" if config.uses_tls else "ApiVersions"
     try:
-        brokers, reached, failure = _connect(config.evolve(bootstrap_servers=[server]), attempts)
+        nodes, reached, failure = _connect(config.evolve(bootstrap_servers=[server]), attempts)
     except KafkaError as error:  # an error of the settings, such as a missing file or package
-        return _Examination(passed, _Failure(first, str(error)))
-    steps = [each for each in _STEPS if not _is_unused(config, each)]
-    if failure is None:
-        passed += [(each, "") for each in steps[:-1]]
-        count = len(brokers)
-        passed.append(("metadata", f"{count} broker{'s' * (count != 1)}"))
-        return _Examination(passed, None, brokers)
+        raise _StepError(first, error) from None
+    steps = [each for each in _STEP_OF_STATE.values() if not _is_unused(config, each)]
     step = _STEP_OF_STATE.get(reached, first)
     if step not in steps:
         step = first
-    passed += [(each, "") for each in steps[: steps.index(step)]] if step in steps else []
-    return _Examination(passed, _Failure(step, failure))
+    for passed in steps[: steps.index(step)] if step in steps else []:
+        yield passed, ""
+    if failure is not None:
+        raise _StepError(step, failure)
+    brokers.update((_address(node), node) for node in nodes)
+    yield step, f"{len(nodes)} broker{'s' * (len(nodes) != 1)}"
 
 
 def _is_unused(config: ProducerConfig, step: str) -> bool:
