@@ -11,7 +11,6 @@ containers; this needs none.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import re
@@ -23,8 +22,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from build_tools.commands import output_of
 from build_tools.recompress_wheels import recompress
 
+#: The folder for the wheels, and how many records the demo sends from each.
+DIST = Path("dist")
+DEMO_COUNT = 10_000
 #: Tested versions, with which the commands install packages.
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 #: What the sdist needs to be compiled, besides the compiler; constraints.txt pins it.
@@ -72,20 +75,6 @@ def targets_of(machine: str) -> tuple[Target, Target]:
     )
 
 
-def run(*command: str | Path, **environment: str) -> str:
-    done = subprocess.run(
-        list(map(str, command)),
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        sys.exit(f"wheels: {' '.join(map(str, command))} failed:\n{done.stdout}")
-    return done.stdout
-
-
 # -- interpreters ----------------------------------------------------------------------------------------
 
 
@@ -131,24 +120,23 @@ def choose_interpreters(versions: list[str]) -> tuple[list[str], list[str]]:
 
 def environment_for(interpreter: str, scratch: Path) -> tuple[Path, str]:
     """Create a virtual environment that can compile; return its Python and what to call its version."""
-    question = "import json, sys; print(json.dumps([sys.implementation.cache_tag, sys.version_info[:2]]))"
-    cache_tag, (major, minor) = json.loads(run(interpreter, "-c", question))
-    folder = scratch / cache_tag
-    run(interpreter, "-m", "venv", folder)
+    version = output_of(interpreter, "-c", "import sys; print(*sys.version_info[:2], sep='')").strip()
+    folder = scratch / f"cpython-{version}"
+    output_of(interpreter, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--upgrade", "-c", CONSTRAINTS, *BUILD_NEEDS)
-    return python, f"{major}{minor}"
+    output_of(python, "-m", "pip", "install", "--quiet", "--upgrade", "-c", CONSTRAINTS, *BUILD_NEEDS)
+    return python, version
 
 
 # -- wheels ----------------------------------------------------------------------------------------------
 
 
-def build(python: Path, version: str, target: Target, sdist: Path, dist: Path) -> Path:
+def build(python: Path, version: str, target: Target, sdist: Path) -> Path:
     """Compile the sdist for the target; return the wheel."""
-    before = set(dist.glob("*.whl"))
+    before = set(DIST.glob("*.whl"))
     compiler = f"{python.absolute()} -m ziglang cc -target {target.zig}"
-    run(
-        *(python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", dist),
+    output_of(
+        *(python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", DIST),
         f"--config-settings=--build-option=--plat-name={target.tag}",
         sdist,
         CC=compiler,
@@ -157,14 +145,14 @@ def build(python: Path, version: str, target: Target, sdist: Path, dist: Path) -
         SETUPTOOLS_EXT_SUFFIX=f".cpython-{version}-{target.suffix}.so",
         KPRODUCER_REQUIRE_NATIVE="1",
     )
-    (wheel,) = set(dist.glob("*.whl")) - before
+    (wheel,) = set(DIST.glob("*.whl")) - before
     return wheel
 
 
 def check_symbols(python: Path, wheel: Path, target: Target, scratch: Path) -> None:
     """Exit unless the modules need only what every system with this tag has."""
     if target.suffix.endswith("gnu"):
-        found = run(python, "-m", "auditwheel", "show", wheel)
+        found = output_of(python, "-m", "auditwheel", "show", wheel)
         (tag,) = set(re.findall(r'"(\w*linux_\w+)"', found))
         if not re.match(r"manylinux_2_(\d|1[0-7])_", tag):
             sys.exit(f"wheels: {wheel.name} is only fit for {tag}")
@@ -187,8 +175,6 @@ def main() -> None:
         help="Python interpreters, such as python3.12; by default one of each released version that is found",
     )
     parser.add_argument("--machine", choices=MACHINES, default=MACHINE, help="default: this machine's")
-    parser.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the wheels")
-    parser.add_argument("--demo-count", default="10000", help="records of the demo; 0: none")
     arguments = parser.parse_args()
     interpreters: list[str] = arguments.interpreters
     left_out: list[str] = []
@@ -203,13 +189,12 @@ def main() -> None:
     for interpreter in interpreters:
         python, version = environment_for(interpreter, scratch)
         for target in targets_of(arguments.machine):
-            wheel = build(python, version, target, arguments.sdist, arguments.dist)
+            wheel = build(python, version, target, arguments.sdist)
             recompress(wheel)
             check_symbols(python, wheel, target, scratch)
             tried = "not tried: this machine has another processor or C library"
             if target.suffix == glibc_here:
-                count = f"--demo-count={arguments.demo_count}"
-                run(python, "-m", "tests.packaging.wheel_check", count, wheel)
+                output_of(python, "-m", "tests.packaging.wheel_check", f"--demo-count={DEMO_COUNT}", wheel)
                 tried = "installed and tried"
             print(f"wheels: {wheel.name}, {wheel.stat().st_size:,} bytes, {tried}", flush=True)
     left_out += [f"Linux on {other}: see --machine" for other in MACHINES if other != arguments.machine]

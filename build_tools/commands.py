@@ -1,4 +1,4 @@
-"""Runs a command for the scripts that ``make`` calls, as a shell does."""
+"""Runs commands for the scripts that ``make`` calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def run(*command: str | Path, **variables: str) -> None:
-    """Run a command with additional environment variables.
+    """Run a command with additional environment variables, as a shell does.
 
     Ctrl-C also reaches the command, which ends in its own way; this process waits for it.
 
@@ -26,3 +26,22 @@ def run(*command: str | Path, **variables: str) -> None:
     signal.signal(signal.SIGTERM, terminate)
     if status != 0:
         sys.exit(status if status > 0 else 128 - status)
+
+
+def output_of(*command: str | Path, **variables: str) -> str:
+    """What a command with additional environment variables prints.
+
+    Raises:
+        SystemExit: the command failed; says what it printed.
+    """
+    done = subprocess.run(
+        [*map(str, command)],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
+    return done.stdout

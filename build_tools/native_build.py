@@ -139,7 +139,8 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
                 sys.exit(NO_COMPILER)
             self.extensions = []
             return
-        self._compiler_version = _output_of([*compiler, "--version"])
+        version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
+        self._compiler_version = version.stdout
         self._translate(Path(self.build_temp))
         for extension in self.extensions:
             self._set_options(extension)
@@ -224,20 +225,19 @@ class NativeBuild(build_ext):  # type: ignore[misc]  # setuptools is untyped
 
     def _set_options(self, extension: setuptools.Extension) -> None:
         options = [each for each in extension.extra_compile_args or [] if each[:2] != "-O"]
-        if os.name == "posix":
-            # Only the function that Python looks for is exported: calls within a module are direct.
-            options.append("-fvisibility=hidden")
-            # Even if gcc prints no warnings, this check takes half of its time for mypyc's C.
-            options.append("-Wno-misleading-indentation")
-            if not _debugging_is_requested():
-                options.append("-g0")  # Python may have been compiled with -g
+        # Only the function that Python looks for is exported: calls within a module are direct.
+        options.append("-fvisibility=hidden")
+        # Even if gcc prints no warnings, this check takes half of its time for mypyc's C.
+        options.append("-Wno-misleading-indentation")
+        if not _debugging_is_requested():
+            options.append("-g0")  # Python may have been compiled with -g
         if self._is_small:
             options += _SMALL
             extension.extra_link_args = [*(extension.extra_link_args or []), *_SMALL_LINK]
         if extension.name == _SHARED:
             options.append("-w")  # it is mypyc's C
         # No processor-specific options: a wheel runs on other machines than the one that built it.
-        if os.name == "posix" and "-O" not in os.environ.get("CFLAGS", ""):
+        if "-O" not in os.environ.get("CFLAGS", ""):
             of_mypyc = _QUICK_CALLS if self._is_for_checkout else _SMALL_CALLS if self._is_small else "-O2"
             options.append(of_mypyc if extension.name == _SHARED else "-O3")
         extension.extra_compile_args = options
@@ -433,10 +433,6 @@ def _problem_of(compiler: list[str], include_dirs: list[str]) -> str | None:
         return None
     reason = probe.stderr.strip().partition("\n")[0] or f"exit status {probe.returncode}"
     return f"{compiler[0]} cannot compile a file that includes Python.h ({reason}). {_REMEDY}"
-
-
-def _output_of(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def _is_required() -> bool:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from build_tools.commands import run
+from build_tools.commands import output_of, run
 
 _TESTS = ("tests/unit", "tests/testing", "tests/scenarios", "tests/codegen")
 #: Sanitizers keep freed memory for a while, so memory limits do not hold.
@@ -19,20 +18,16 @@ _EXCEPT = ("-m", "not kafka", "--deselect", "tests/scenarios/test_memory_bound.p
 _OPTIONS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 
 
-def _output_of(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def main(copy: Path, *tests: str) -> None:
     shutil.rmtree(copy, ignore_errors=True)
-    for name in _output_of("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
+    for name in output_of("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
         if Path(name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(name, copy / name)
     os.chdir(copy)
     compiling = ("-W", "ignore", "-m", "build_tools.native_build")
     run(sys.executable, *compiling, CFLAGS=f"{_OPTIONS} -O1 -g", LDFLAGS=_OPTIONS)
-    libraries = (_output_of("gcc", f"-print-file-name={name}.so").strip() for name in ("libasan", "libubsan"))
+    libraries = (output_of("gcc", f"-print-file-name={name}.so").strip() for name in ("libasan", "libubsan"))
     run(
         *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *_EXCEPT, *(tests or _TESTS)),
         KPRODUCER_KERNEL="native",

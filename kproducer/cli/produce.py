@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -84,6 +85,9 @@ def _check_usage(given: dict[str, Any]) -> None:
             ) from None
 
 
+_column = functools.partial(click.option, metavar="COLUMN")
+
+
 @click.command()
 @click.argument("topic")
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False, allow_dash=True))
@@ -97,22 +101,15 @@ def _check_usage(given: dict[str, Any]) -> None:
     metavar="TEXT",
     help="Lines: what separates key and value, such as \\t. A line without it has no key.",
 )
-@click.option(
-    "--key",
-    "key_column",
-    metavar="COLUMN",
-    help="The column of keys: texts, or other values as JSON; null is no key.",
-)
-@click.option(
+@_column("--key", "key_column", help="The column of keys: texts, or other values as JSON; null is no key.")
+@_column(
     "--value",
     "value_column",
-    metavar="COLUMN",
     help="The column of values, as for --key; null is a tombstone [default: the row as JSON].",
 )
-@click.option(
+@_column(
     "--headers",
     "headers_column",
-    metavar="COLUMN",
     help="The column of headers: an object, a list of pairs, or a list of objects with key and value; in CSV"
     " as JSON.",
 )
@@ -123,10 +120,9 @@ def _check_usage(given: dict[str, Any]) -> None:
     metavar="NAME=VALUE",
     help="A header of every record; may be repeated.",
 )
-@click.option(
+@_column(
     "--timestamp",
     "timestamp_column",
-    metavar="COLUMN",
     help="The column of timestamps: milliseconds since the epoch, or times in ISO 8601, which are UTC unless"
     " they have an offset.",
 )
