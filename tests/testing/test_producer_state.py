@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kproducer.testing.fakebroker import FakeCluster, TopicOptions, faults
+from kproducer.testing.fakebroker import FakeCluster, RequestContext, TopicOptions, faults
 from kproducer.testing.fakebroker.producer_state import KeptBatch, ProducerStates
 from kproducer.testing.fakebroker.transaction_coordinator import (
     NO_PRODUCER,
@@ -393,7 +393,7 @@ def test_a_forged_rejection_appends_nothing(cluster: FakeCluster, client: RawCli
 
 
 def test_append_and_answer_with_an_error(cluster: FakeCluster, client: RawClient) -> None:
-    cluster.control(PRODUCE, faults.append_and_refuse(20))
+    cluster.control(PRODUCE, faults.forge_produce(lambda *_: faults.Forgery(20, appended=True)))
     assert produce(client, 0) == 20
     assert values(cluster) == [b"0"]
     assert produce(client, 0).base_offset == 0
@@ -406,9 +406,10 @@ def test_append_and_drop_the_response(cluster: FakeCluster, client: RawClient) -
     assert values(cluster) == [b"0"]
 
 
-def test_a_script_gives_each_request_its_fault(cluster: FakeCluster, client: RawClient) -> None:
-    script = [faults.append_and_refuse(7), None, faults.refuse_produce(19)]
-    cluster.control(PRODUCE, faults.in_turn(script), times=None)
+def test_each_request_gets_the_fault_that_is_next(cluster: FakeCluster, client: RawClient) -> None:
+    appended = faults.forge_produce(lambda *_: faults.Forgery(7, appended=True))
+    for handler in (appended, RequestContext.answer, faults.refuse_produce(19)):
+        cluster.control(PRODUCE, handler)
     assert produce(client, 0) == 7
     assert produce(client, 1).base_offset == 1
     assert produce(client, 2) == 19

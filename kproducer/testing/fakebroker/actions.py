@@ -48,13 +48,11 @@ class Reply:
     Attributes:
         message: instance of the generated response class; ``None`` sends no response, as for ``acks=0``.
         correlation_id: a wrong correlation id to send.
-        api_version: encode the body in another version.
         fragment_bytes: write the frame in pieces of this size, with other tasks running in between.
     """
 
     message: Any
     correlation_id: int | None = None
-    api_version: int | None = None
     fragment_bytes: int | None = None
 
 

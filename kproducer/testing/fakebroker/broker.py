@@ -50,10 +50,9 @@ class FakeBroker:
         max_request_bytes: ``socket.request.max.bytes``.
     """
 
-    def __init__(self, cluster: FakeCluster, node_id: int, rack: str | None) -> None:
+    def __init__(self, cluster: FakeCluster, node_id: int) -> None:
         self.cluster = cluster
         self.node_id = node_id
-        self.rack = rack
         self.versions = dict(NEWEST_VERSIONS)
         self.listed_when_down = False
         self.leader_hints = True

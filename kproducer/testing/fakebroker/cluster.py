@@ -154,8 +154,8 @@ class FakeCluster:
 
     # -- brokers ------------------------------------------------------------------------------------
 
-    def add_broker(self, node_id: int, rack: str | None = None) -> FakeBroker:
-        broker = FakeBroker(self, node_id, rack)
+    def add_broker(self, node_id: int) -> FakeBroker:
+        broker = FakeBroker(self, node_id)
         with self.log.changed:
             self.brokers[node_id] = broker
         self._call(broker.start())
@@ -187,7 +187,7 @@ class FakeCluster:
         """Replace the broker by one with the same id on another port; logs are kept."""
         old = self.brokers[broker_id]
         self._call(old.stop())
-        fresh = self.add_broker(broker_id, old.rack)
+        fresh = self.add_broker(broker_id)
         # Released only now, so that the old port cannot be assigned again.
         self._call(old.release())
         return fresh
@@ -261,12 +261,12 @@ class FakeCluster:
             topic.options = old.options
             return topic
 
-    def move_leader(self, topic: str, partition: int, leader_id: int, *, bump_epoch: bool = True) -> None:
+    def move_leader(self, topic: str, partition: int, leader_id: int) -> None:
         """Make another broker the leader; -1 makes the partition leaderless."""
         with self.log.changed:
             moved = self.topics[topic].partitions[partition]
             moved.leader_id = leader_id
-            moved.leader_epoch += 1 if bump_epoch else 0
+            moved.leader_epoch += 1
 
     def elect_leaders(self) -> None:
         """Let running brokers take part again, and lead the partitions whose leader is down.
@@ -371,18 +371,13 @@ class FakeCluster:
         with self.log.changed:
             return [*self.topics.values(), *self.deleted_topics]
 
-    def accepted_count(self, broker_id: int | None = None) -> int:
+    def accepted_count(self) -> int:
         """Number of connections accepted so far."""
-        return sum(b.accepted_count for b in list(self.brokers.values()) if broker_id in (None, b.node_id))
+        return sum(broker.accepted_count for broker in list(self.brokers.values()))
 
-    def open_connections(self, broker_id: int | None = None) -> set[int]:
+    def open_connections(self) -> set[int]:
         """Numbers of the open connections."""
-        return {
-            connection.number
-            for broker in list(self.brokers.values())
-            for connection in list(broker.connections)
-            if broker_id in (None, broker.node_id)
-        }
+        return {each.number for broker in list(self.brokers.values()) for each in list(broker.connections)}
 
     # -- for connections and handlers (event loop) -----------------------------------------------------
 

@@ -267,7 +267,7 @@ class Connection:
 
 def _frame(context: RequestContext, reply: Reply) -> bytes:
     """Size prefix, response header, body. ApiVersions responses always have header version 0."""
-    version = context.response_version if reply.api_version is None else reply.api_version
+    version = context.response_version
     correlation_id = context.logged.correlation_id if reply.correlation_id is None else reply.correlation_id
     flexible = version in reply.message.FLEXIBLE_VERSIONS and context.api_key != _API_VERSIONS
     header = messages.ResponseHeader(correlation_id=correlation_id).encode(1 if flexible else 0)

@@ -6,7 +6,7 @@ process the request; "after" means that it does, and only the response is lost o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import attrs
 from kproducer_messages import RESPONSES
@@ -82,29 +82,6 @@ def forge_produce(decide: Callable[[str, int], Forgery | None]) -> Handler:
                     entry.error_code, entry.base_offset = forged[place].code, -1
                     entry.error_message = forged[place].message
         return answer
-
-    return handler
-
-
-def append_and_refuse(
-    code: int, message: str | None = None, *, partition: tuple[str, int] | None = None
-) -> Handler:
-    """Append, and return an error for all partitions or for one of them."""
-    forgery = Forgery(code, True, message)
-    return forge_produce(lambda *place: forgery if partition in (None, place) else None)
-
-
-def in_turn(handlers: Iterable[Handler | None]) -> Handler:
-    """Pass each request to the next of ``handlers``; ``None`` and the end of the list pass it on.
-
-    A list is a script. For random faults from a seed, use a generator:
-    ``in_turn(rng.choice(choices) for _ in itertools.count())``.
-    """
-    remaining = iter(handlers)
-
-    def handler(context: RequestContext) -> Action | None:
-        chosen = next(remaining, None)
-        return None if chosen is None else chosen(context)
 
     return handler
 

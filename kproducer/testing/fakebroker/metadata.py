@@ -4,7 +4,7 @@ Behaviour: describes the requested topics (all topics: an empty list in v0, null
 from v12 by id. A missing topic is created if the cluster allows it and the request does not forbid it
 (possible from v4); the first response then has ``auto_create_first_error``, as with Apache Kafka.
 Illegal names get 17, unknown ones 3, unknown ids 100. Errors that a test sets for a topic
-(``metadata_errors``) or a partition take precedence. A partition whose leader is down is leaderless
+(``metadata_errors``) take precedence. A partition whose leader is down is leaderless
 with error 5, unless that broker is ``listed_when_down``.
 Versions: 7 leader epochs; 9 flexible; 10 topic ids in answers; 13 top-level error.
 """
@@ -40,7 +40,7 @@ def handle(context: RequestContext) -> Any:
         cluster_id=cluster.cluster_id,
         controller_id=min((b.node_id for b in listed), default=-1),
         brokers=[
-            MetadataResponseBroker(node_id=b.node_id, host=b.advertised[0], port=b.advertised[1], rack=b.rack)
+            MetadataResponseBroker(node_id=b.node_id, host=b.advertised[0], port=b.advertised[1])
             for b in listed
         ],
     )
@@ -85,8 +85,6 @@ def _unknown(context: RequestContext, name: str) -> MetadataResponseTopic:
 
 
 def _describe(cluster: FakeCluster, topic: Topic) -> MetadataResponseTopic:
-    if topic.metadata_error:
-        return MetadataResponseTopic(error_code=topic.metadata_error, name=topic.name)
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
@@ -99,7 +97,7 @@ def _describe_partition(cluster: FakeCluster, partition: Partition) -> MetadataR
     leader = cluster.brokers.get(partition.leader_id)
     alive = leader is not None and (leader.up or leader.listed_when_down)
     return MetadataResponsePartition(
-        error_code=partition.metadata_error or (0 if alive else LEADER_NOT_AVAILABLE),
+        error_code=0 if alive else LEADER_NOT_AVAILABLE,
         partition_index=partition.index,
         leader_id=partition.leader_id if alive else -1,
         leader_epoch=partition.leader_epoch,

@@ -50,7 +50,6 @@ class Partition:
     leader_epoch: int
     replicas: list[int]
     in_sync: list[int]
-    metadata_error: int = 0
     log_start_offset: int = 0
     next_offset: int = 0
     batches: list[RecordBatch] = attrs.field(factory=list)
@@ -78,13 +77,12 @@ class Partition:
 
 @attrs.define
 class Topic:
-    """A topic and, if ``metadata_error`` is set, the error code of its Metadata responses."""
+    """A topic."""
 
     name: str
     topic_id: uuid.UUID
     partitions: list[Partition]
     options: TopicOptions
-    metadata_error: int = 0
 
 
 class Topics(dict[str, Topic]):

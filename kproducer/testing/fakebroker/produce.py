@@ -263,9 +263,7 @@ def _add_leader_hint(
     if leader is None or any(endpoint.node_id == leader.node_id for endpoint in response.node_endpoints):
         return
     host, port = leader.advertised
-    response.node_endpoints.append(
-        NodeEndpoint(node_id=leader.node_id, host=host, port=port, rack=leader.rack)
-    )
+    response.node_endpoints.append(NodeEndpoint(node_id=leader.node_id, host=host, port=port))
 
 
 def _violation(context: RequestContext, text: str) -> None:

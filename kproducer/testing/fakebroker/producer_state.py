@@ -222,10 +222,3 @@ class ProducerStates:
         for entry in self.entries.values():
             del entry.kept[:-1]
         self.verifications.clear()
-
-    def forget(self, producer_id: int | None = None) -> None:
-        """Forget one producer or all, as after retention or ``producer.id.expiration.ms``."""
-        if producer_id is None:
-            self.entries.clear()
-        else:
-            self.entries.pop(producer_id, None)
