@@ -14,7 +14,7 @@ from rich.text import Text
 from kproducer._core.client.cluster_metadata import fetch_cluster_metadata
 from kproducer._core.runtime.clock import SystemClock
 from kproducer.cli.connection_options import connection_options, producer_config
-from kproducer.errors import KafkaError, printable
+from kproducer.errors import printable
 from kproducer.types import ClusterMetadata
 
 #: Wide enough for a table in a file or a pipe.
@@ -34,16 +34,16 @@ def metadata(topic: str | None, as_json: bool, **options: Any) -> None:
         topic,
         config.max_block_ms,
     )
-    cluster = _described(found)
     if as_json:
-        click.echo(json.dumps(cluster, indent=2))
+        click.echo(json.dumps(_described(found), indent=2, default=str))
     else:
-        _print_tables(cluster)
-    if topic is not None and (failure := cluster["topics"][0]["error"]) is not None:
+        _print_tables(found)
+    if topic is not None and (failure := next(iter(found.topics.values())).error) is not None:
         raise click.ClickException(f"topic {topic!r}: {failure}")
 
 
 def _described(cluster: ClusterMetadata) -> dict[str, Any]:
+    """The cluster as JSON; its errors become texts."""
     return {
         "cluster_id": cluster.cluster_id,
         "controller": cluster.controller_id,
@@ -52,15 +52,15 @@ def _described(cluster: ClusterMetadata) -> dict[str, Any]:
             {
                 "name": each.topic,
                 "internal": each.is_internal,
-                "error": _text(each.error),
+                "error": each.error,
                 "partitions": [
                     {
                         "partition": partition.partition,
                         "leader": None if partition.leader is None else partition.leader.id,
-                        "replicas": list(partition.replicas),
-                        "in_sync_replicas": list(partition.in_sync_replicas),
-                        "offline_replicas": list(partition.offline_replicas),
-                        "error": _text(partition.error),
+                        "replicas": partition.replicas,
+                        "in_sync_replicas": partition.in_sync_replicas,
+                        "offline_replicas": partition.offline_replicas,
+                        "error": partition.error,
                     }
                     for partition in each.partitions
                 ],
@@ -70,40 +70,25 @@ def _described(cluster: ClusterMetadata) -> dict[str, Any]:
     }
 
 
-def _text(error: KafkaError | None) -> str | None:
-    return None if error is None else str(error)
-
-
-def _print_tables(cluster: dict[str, Any]) -> None:
+def _print_tables(cluster: ClusterMetadata) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _UNLIMITED_WIDTH
-    controller = cluster["controller"]
     brokers = [
-        (
-            each["id"],
-            f"{each['host']}:{each['port']}",
-            each["rack"],
-            "yes" if each["id"] == controller else "",
-        )
-        for each in cluster["brokers"]
+        (each.id, f"{each.host}:{each.port}", each.rack, "yes" if each.id == cluster.controller_id else "")
+        for each in cluster.brokers.values()
     ]
-    title = f"Cluster {cluster['cluster_id']}" if cluster["cluster_id"] else "Cluster"
+    title = f"Cluster {cluster.cluster_id}" if cluster.cluster_id else "Cluster"
     console.print(_table(title, ("broker", "address", "rack", "controller"), brokers))
-    rows = []
-    for topic in cluster["topics"]:
-        if topic["error"] is not None:
-            rows.append((topic["name"], "", "", "", "", "", topic["error"]))
-        rows += [
-            (
-                topic["name"],
-                each["partition"],
-                "none" if each["leader"] is None else each["leader"],
-                *(",".join(map(str, each[f"{kind}replicas"])) for kind in ("", "in_sync_", "offline_")),
-                each["error"],
-            )
-            for each in topic["partitions"]
-        ]
+    rows: list[tuple[Any, ...]] = []
+    for topic in cluster.topics.values():
+        if topic.error is not None:
+            rows.append((topic.topic, "", "", "", "", "", topic.error))
+        for each in topic.partitions:
+            replicas = each.replicas, each.in_sync_replicas, each.offline_replicas
+            leader = "none" if each.leader is None else each.leader.id
+            lists = [",".join(map(str, ids)) for ids in replicas]
+            rows.append((topic.topic, each.partition, leader, *lists, each.error))
     names = ("topic", "partition", "leader", "replicas", "in sync", "offline", "error")
     console.print(_table("Topics", names, rows))
 
