@@ -6,7 +6,7 @@ import functools
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import click
 
@@ -17,13 +17,15 @@ from kproducer.cli.setting_names import in_our_terms
 from kproducer.errors import ConfigError, KafkaError
 from kproducer.serializers import Serializer, resolve_serializer
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 #: The type of an argument or an option that names a file to read.
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-def connection_options(command: _Command) -> _Command:
-    """Add the options from whose values ``producer_config`` makes the settings. Errors end the command."""
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options from whose values ``producer_config`` makes the settings, and report errors.
+
+    A ``ConfigError`` is wrong usage, and every other ``KafkaError`` a failure of the command.
+    """
 
     @functools.wraps(command)
     def reporting(*arguments: Any, **options: Any) -> Any:
@@ -34,7 +36,7 @@ def connection_options(command: _Command) -> _Command:
         except KafkaError as error:
             raise click.ClickException(str(error)) from None
 
-    decorated: Any = reporting
+    decorated: Callable[..., Any] = reporting
     for option in (
         click.option(
             "-X", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, by Kafka's name."
@@ -48,7 +50,7 @@ def connection_options(command: _Command) -> _Command:
         ),
     ):
         decorated = option(decorated)
-    return cast("_Command", decorated)
+    return decorated
 
 
 def producer_config(given: Mapping[str, Any], *, serializes: bool = False) -> ProducerConfig:
