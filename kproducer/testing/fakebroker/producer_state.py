@@ -222,3 +222,7 @@ class ProducerStates:
         for entry in self.entries.values():
             del entry.kept[:-1]
         self.verifications.clear()
+
+    def forget(self) -> None:
+        """Forget all producers, as after retention or ``producer.id.expiration.ms``."""
+        self.entries.clear()

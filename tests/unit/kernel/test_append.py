@@ -73,7 +73,7 @@ def test_threads_fill_batches_that_are_closed_meanwhile(kernel: ModuleType) -> N
         assert (appender.writer.record_count, bytes(appender.writer.buffer)) == (count, wire)
         plain = wire[RECORD_BATCH_OVERHEAD : appender.writer.position]
         for record in read_records(plain, count, TS):
-            sent[appender.batch_result, record.position] = record.value
+            sent[appender.batch_result, record.offset] = record.value
     assert sent == by_place
     assert sum(len(mine) for mine in futures) == len(sent)
     for mine in futures:

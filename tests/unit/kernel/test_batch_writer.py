@@ -252,7 +252,7 @@ def test_every_batch_is_read_back_by_us_and_by_another_client(
     assert writer.max_timestamp_ms == max(record[0] for record in records)
     ours = read_records(record_bytes(writer), len(records), writer.base_timestamp_ms)
     assert [(r.timestamp_ms, r.key, r.value, list(r.headers)) for r in ours] == records
-    assert [r.position for r in ours] == list(range(len(records)))
+    assert [r.offset for r in ours] == list(range(len(records)))
     foreign = kafka_python_records.DefaultRecordBatch(bytes(buffer[: writer.position]))
     assert foreign.validate_crc()
     assert [(r.timestamp, r.key, r.value, list(r.headers)) for r in foreign] == records
