@@ -17,7 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 import attrs
 
 from kproducer._core.runtime.extra_packages import need_package
-from kproducer.errors import ConfigError, SchemaRegistryError
+from kproducer.errors import SchemaRegistryError
 from kproducer.schema_registry import deadlines
 from kproducer.schema_registry.client_settings import ClientSettings, checked_proxy
 
@@ -75,13 +75,9 @@ class HttpConnections:
     """
 
     def __init__(self, settings: ClientSettings) -> None:
-        try:
-            import httpcore
-        except ImportError as error:
-            raise ConfigError(
-                "a schema registry client needs the package httpcore; install one of the extras, for "
-                "example: pip install 'kproducer[avro]'"
-            ) from error
+        need_package("a schema registry client", "httpcore", "httpcore", "avro")
+        import httpcore
+
         # Fixed after construction.
         self.httpcore: Any = httpcore
         self._settings = settings
