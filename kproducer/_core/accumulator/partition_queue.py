@@ -140,7 +140,7 @@ class PartitionQueue:
             self._all.active.pop(self, None)
 
     def close_full_batch_locked(self, now_ms: int) -> None:
-        """The open batch has no room for a record: it is due. The caller closes or compresses it."""
+        """The open batch has no room for a record: it is due, and takes no more."""
         self.fills_batches = True
         self._close_open_batch_locked(now_ms)
         self._all.changed.append(self)

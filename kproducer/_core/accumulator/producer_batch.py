@@ -32,7 +32,8 @@ class ProducerBatch:
     """Records on their way to one partition.
 
     Appends happen under the partition queue's lock, or in compiled code (see ``kernel.AppendSlot``);
-    everything else on the I/O thread. Any thread may try to complete it: exactly one attempt succeeds.
+    everything else on the I/O thread, except ``compress``, ``complete`` and the properties. Any thread may
+    try to complete it: exactly one attempt succeeds.
 
     Args:
         topic_partition: where it goes.
@@ -305,7 +306,10 @@ class ProducerBatch:
         error: KafkaError | None = None,
         record_errors: Callable[[int], KafkaError] | None = None,
     ) -> bool:
-        """Decide its outcome, and tell the futures and callbacks.
+        """Decide its outcome; then run each ``on_delivery`` in order, wake the waiters, run done-callbacks.
+
+        What callbacks raise is logged. A callback is called with the metadata and ``None`` or a copy of the
+        error.
 
         Args:
             base_offset: of its first record, if it was written.

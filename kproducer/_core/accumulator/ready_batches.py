@@ -434,7 +434,7 @@ class ReadyQueues:
             return NEVER_MS
         if batch.is_backing_off(now_ms):
             return batch.retry_at_ms
-        # A batch that filled without a report is not in `due`; its timer is the only thing that finds it.
+        # A batch that compiled code has filled is not in `due`; its timer is the only thing that finds it.
         if _may_wait(queue, batch) or not queue.is_due:
             return batch.created_ms + self._linger_ms
         return NEVER_MS
@@ -477,7 +477,7 @@ class ReadyQueues:
         return False
 
     def first_batch(self, queue: PartitionQueue, now_ms: int) -> ProducerBatch | None:
-        """A queue's first batch, if it may be drained now; else the caller takes it out of its rotation."""
+        """A queue's first batch, if it may be drained now. ``None``: remove the queue from its rotation."""
         try:
             batch = queue.batches[0]
         except IndexError:

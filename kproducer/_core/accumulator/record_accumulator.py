@@ -167,13 +167,13 @@ class RecordAccumulator:
         sticky = None
         if partition < 0:
             sticky = topic_queues.slots.sticky
-            # Between the two limits a switch waits for the end of the batch, which has no room then.
+            # Between the two limits, the switch waits until the batch is full and refuses a record.
             if sticky is None or sticky.produced_bytes >= sticky.force_switch_at_bytes:
                 return None
             partition = sticky.partition
         queues = topic_queues.queues
         queue = queues[partition] if partition < len(queues) else None
-        # Without the lock, to spare it: if the slot is empty, no batch is open, or it makes room.
+        # Without the lock, to spare it: if the slot is empty, no batch is open, or the batch is growing.
         if queue is None or queue.slot.appender is None:
             return None
         timestamp_ms, key, value, headers, on_delivery = record

@@ -204,7 +204,7 @@ class ProducerEngine:
 
     @contextlib.contextmanager
     def flushing(self) -> Iterator[PendingRecords]:
-        """Within this block, batches are sent without waiting for ``linger_ms``.
+        """Within this block, batches are sent without waiting for ``linger_ms``. Does not wait itself.
 
         Gives the records that are pending when the block begins.
         """

@@ -138,7 +138,7 @@ class Admission:
             if pending is not None and pending.transaction is not None:
                 pending.check_transaction()  # the serializers may have taken long
             if self.fast_send is not None and (pending is not None or headers is not None):
-                # Not again with the arguments that it has declined. Bytes that it has not seen have headers.
+                # Only if the bytes are new to it: after ``_serialized``, headers is a list.
                 sent: FutureRecordMetadata | None = self.fast_send.try_send(
                     topic, value_bytes, key_bytes, headers, partition, timestamp_ms, on_delivery
                 )
@@ -161,7 +161,7 @@ class Admission:
                     partition = partition_for_key(key_bytes, partition_count)
             record = (timestamp_ms, key_bytes, value_bytes, headers or None, on_delivery)
             if pending is None or pending.held is None:
-                # An interrupt in here ends the call of a thread, and does not tell whether it was accepted.
+                # If Ctrl-C interrupts this call, the caller cannot know whether the record was accepted.
                 future = self.accumulator.try_append(topic, partition, record)
                 if future is not None:
                     return future
@@ -215,8 +215,8 @@ class PendingSend(Append):
         admission: of the engine.
         arguments: those of ``send``; empty: it is serialized at once.
         transaction: to which the record has to belong; ``None``: to the present one, if there are any.
-        held: ``None``: the caller may be blocked, by serializers and by compression. Otherwise these topics
-            and (topic, partition) pairs count as unknown: earlier records of the caller wait for them.
+        held: topics and (topic, partition) pairs for which earlier records of the caller still wait; this
+            record waits behind them. ``None``: the caller may be blocked, by serializers and compression.
 
     Attributes:
         admission, held: as given.

@@ -243,6 +243,8 @@ class CoordinatorLink:
     def step(self, now_ms: int) -> int:
         """Send the requests that are due, as far as their brokers can take them.
 
+        The task says what is due; FindCoordinator goes first if its coordinator is not known.
+
         Returns:
             Milliseconds until the next step; responses end the poll sooner.
         """

@@ -399,7 +399,10 @@ class TxnOffsetCommit(_TransactionRequest):
 
 
 class EndTxn(_TransactionRequest):
-    """Commits or aborts the transaction."""
+    """Commits or aborts the transaction.
+
+    ``TransactionProtocol._handle_end_txn_error`` handles the codes whose meaning depends on the situation.
+    """
 
     api_key = ApiKey.END_TXN
     is_moot_after_abort = False

@@ -2,9 +2,10 @@
 
 Brokers accept the batches of a producer in one partition in sequence order only, and recognise the last five
 of them when they arrive again. This leads to three rules. At most five batches of a partition are unresolved.
-A batch that is sent again goes alone, before all others. A batch that an earlier attempt may have written
-keeps its number permanently, so that no record is written twice: only batches that are certainly not in the
-log get another number, together with a new epoch, after every request that carried the old numbers has ended.
+Of the numbered batches only the first pending one is sent again; one without a number may follow it while the
+leader remembers the producer. A batch that an earlier attempt may have written keeps its number permanently,
+so that no record is written twice: only batches that are certainly not in the log get another number,
+together with a new epoch, after every request that carried the old numbers has ended.
 
 Differences from Kafka (see docs/internals/transactions.md): an idempotent producer raises the epoch only of
 a partition with a gap; batches that may have been written are never renumbered.

@@ -106,7 +106,7 @@ class TransactionManager:
             transaction.may_have_started = True
 
     def failed(self, batch: SequencedBatch, error: KafkaError, outcome: Outcome | None) -> None:
-        """The batch is given up, or its request has ended and its records were given up before."""
+        """The batch is given up. Called again when the request of such a batch ends."""
         self.sequences.failed(batch, outcome)
         self.needs_another_round = True
         if self._life.transactional_id is None:

@@ -143,7 +143,7 @@ class TransactionProtocol(CoordinatorTask):
     ) -> None:
         """The request was not sent, because its broker could not be connected to."""
         with self._life.lock:
-            # An idempotent producer asks any broker; if the leaders refuse it too, its records fail.
+            # Without a transactional id, another broker may answer; records fail if their leaders refuse.
             if refusal is not None and self._life.transactional_id is not None:
                 self._in_flight = None
                 self._give_up(refusal)

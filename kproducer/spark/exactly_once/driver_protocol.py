@@ -165,8 +165,8 @@ class DriverProtocol:
     ) -> dict[int, Marker]:
         """Fence the tasks of earlier runs that this one has not initialized; return their markers.
 
-        Unless the number is repeated, none of them is committed. The fence then only ends the waiting of
-        readers.
+        Unless the number is repeated, none of them is committed: the fence only aborts leftovers for which
+        readers wait.
         """
         covered = {each.task.partition for each in tasks if isinstance(each, InitializedTask)}
         uncovered = {index: write.identity.task(index) for index in range(count) if index not in covered}
@@ -262,8 +262,8 @@ def _refuse_overtaken(write: WriteRun, tasks: Iterable[TaskMessage], found: Offs
     """Every task must have seen the present decision.
 
     If a task has not seen it, another driver has decided since, and may at any moment commit an attempt that
-    is later than this run's. That attempt, and the others of this run, could belong to two divisions of the
-    rows into tasks.
+    is later than this run's. If both were committed, rows could be lost or doubled, because the two runs may
+    have divided the rows differently into tasks.
     """
     if any(isinstance(each, InitializedTask) and each.decision != found for each in tasks):
         raise _overtaken(write, "has decided while the tasks of this one were writing")

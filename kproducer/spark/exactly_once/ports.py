@@ -31,7 +31,7 @@ class TaskPort(Protocol):
         """Send rows."""
 
     def flush(self) -> None:
-        """Wait until each row is acknowledged, or raise."""
+        """Wait until every row is acknowledged. Raises if one was not."""
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
         """Commit an offset as part of the transaction."""

@@ -1,7 +1,9 @@
 """What Spark's writers call for exactly-once writes: connects options and columns with the two protocols.
 
-``write`` runs in a task, and determines the write, its number and the task's partition. ``commit`` and
-``abort`` run on the driver, in a process per micro-batch, which does not import what only tasks need.
+``write`` runs in a task, and determines the write, its number and the task's partition. A stream is known by
+its query id, and its number is Spark's micro-batch id; a batch write has ``writeId`` and ``writeVersion``.
+``commit`` and ``abort`` run on the driver, in a process per micro-batch, which does not import what only
+tasks need.
 """
 
 from __future__ import annotations

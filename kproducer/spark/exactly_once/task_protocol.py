@@ -63,9 +63,9 @@ class TaskProtocol:
         if not task.write.identity.is_remembered:
             self._port.initialize(task.name)
             return self._write_rows(task, rows, None, None)
-        # Read before the fence. The driver compares this decision with the one that it finds: if they are
-        # equal, every attempt that earlier decisions may still commit was initialized before this read, and
-        # is fenced or ended below.
+        # Read before the fence. The driver compares this decision with the one that it finds. If they are
+        # equal, every older attempt that a decision may still commit began before this read, so it is fenced
+        # or ended below.
         driver = task.write.identity.driver
         decision = self._port.current_offset(driver)
         refuse_later(task.write, Decision.from_offset(driver, decision))

@@ -147,7 +147,7 @@ class Decision(NamedTuple):
 
     Attributes:
         number: of the write.
-        tasks: number of tasks in this decision or in an earlier one for the same number: the larger one.
+        tasks: the largest number of tasks in any decision for this number.
         marked: how many of them already had a marker, for this number or an earlier one.
         nonce: distinguishes decisions that are otherwise equal.
         run: see ``WriteRun``.

@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False, annotation_typing=False, binding=True
-"""FastSend: one record into its partition's open batch, without a lock, and without a Python object but its future.
+"""FastSend: one record into its partition's open batch, without a lock; it makes no Python object but the future.
 
-It handles records with a known topic, arguments of the usual types, and an open batch with room. It declines all
-others (``None``), and then nothing has changed: ``Admission.admit`` in ``sending/admission.py`` handles them.
+It declines (``None``), and has changed nothing, if the topic is unknown, a key or value is neither bytes nor text, the
+record is larger than ``small_size``, the callback is new, no batch is open or has room, or the sticky partition should
+be switched. ``Admission.admit`` in ``sending/admission.py`` handles these records.
 ``_append.pxd`` explains why no lock is needed.
 """
 
