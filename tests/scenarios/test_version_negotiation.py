@@ -120,7 +120,7 @@ def test_an_unanswered_version_check_ends_and_the_next_connection_works(
 def test_a_connection_that_is_accepted_and_never_served_is_given_up(
     stage: Stage, cluster: FakeCluster
 ) -> None:
-    cluster.control_accept(lambda connection: Stall() if connection.number == 1 else None)
+    cluster.control_accept(lambda _, number: Stall() if number == 1 else None)
     producer = stage.producer(cluster, request_timeout_ms=250)
     assert producer.send().metadata().offset == 0
 

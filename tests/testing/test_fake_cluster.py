@@ -297,7 +297,7 @@ def test_a_broker_that_does_not_read_answers_when_it_reads_again(
 
 
 def test_connections_can_be_refused_on_accept(cluster: FakeCluster) -> None:
-    cluster.control_accept(lambda connection: Close() if connection.broker.node_id == 2 else None)
+    cluster.control_accept(lambda broker, _: Close() if broker.node_id == 2 else None)
     with RawClient(cluster.brokers[2].port) as refused:
         assert refused.is_closed_by_peer()
     assert cluster.brokers[2].accepted_count == 1

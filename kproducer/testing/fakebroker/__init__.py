@@ -4,10 +4,19 @@ Start with ``FakeCluster``. ``actions`` defines what a script may do with a requ
 usual scripts. ``connection.HANDLERS`` lists the APIs.
 """
 
-from kproducer.testing.fakebroker.actions import Bytes, Close, Gate, Hold, Reply, Silence, Stall, steps
+from kproducer.testing.fakebroker.actions import (
+    Bytes,
+    Close,
+    Gate,
+    Hold,
+    Reply,
+    RequestContext,
+    Silence,
+    Stall,
+    steps,
+)
 from kproducer.testing.fakebroker.batch_check import StoredRecord
 from kproducer.testing.fakebroker.cluster import FakeCluster
-from kproducer.testing.fakebroker.connection import RequestContext
 from kproducer.testing.fakebroker.model import TopicOptions
 from kproducer.testing.fakebroker.request_log import LoggedRequest
 

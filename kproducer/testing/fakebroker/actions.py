@@ -1,4 +1,4 @@
-"""Actions that a test's handler can tell the fake broker to take for a request.
+"""What a test's handler gets of a request, and the actions that it can tell the fake broker to take.
 
 A handler is ``handler(context) -> Action | None``; ``None`` passes the request on to the next handler
 and finally to the broker itself. Actions are data: ``connection.py`` executes them in order, one
@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.connection import RequestContext
+from kproducer.testing.fakebroker.cluster_state import ClusterState
+from kproducer.testing.fakebroker.model import BrokerState
+from kproducer.testing.fakebroker.request_log import LoggedRequest
 
 
 class Gate:
@@ -108,7 +109,55 @@ def steps(*actions: Action) -> Steps:
 
 
 Action = Reply | Bytes | Stall | Silence | Close | Hold | Delay | Steps
-Handler = Callable[["RequestContext"], "Action | None"]
+
+
+@attrs.define(eq=False)
+class RequestContext:
+    """A request in progress: what handlers get, and what they can apply.
+
+    Attributes:
+        process: the broker's own handler of the API; returns the response.
+        response_version: the version of the response body.
+        must_close: the broker itself decided to close the connection instead of answering.
+        must_close_afterwards: it answers first.
+    """
+
+    cluster: ClusterState
+    broker: BrokerState
+    logged: LoggedRequest
+    process: Callable[..., Any]
+    response_version: int
+    must_close: bool = False
+    must_close_afterwards: bool = False
+
+    @property
+    def message(self) -> Any:
+        return self.logged.message
+
+    @property
+    def api_key(self) -> int:
+        return self.logged.api_key
+
+    @property
+    def api_version(self) -> int:
+        return self.logged.api_version
+
+    def apply(self, **options: Any) -> Any:
+        """Let the broker process this request; the response is returned, not sent."""
+        response = self.process(self, **options)
+        if hasattr(response, "throttle_time_ms"):  # those of SASL are never throttled
+            response.throttle_time_ms = self.broker.throttle_time_ms
+        return response
+
+    def answer(self, **options: Any) -> Action:
+        """Apply the request and return the action that sends the correct response."""
+        message = self.apply(**options)
+        if self.must_close_afterwards:
+            return Steps((Reply(message), Close()))
+        return Close() if self.must_close else Reply(message)
+
+
+Handler = Callable[[RequestContext], Action | None]
 
 
 @attrs.define(eq=False)

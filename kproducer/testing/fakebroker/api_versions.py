@@ -17,13 +17,12 @@ the broker does not support.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kproducer_messages import ApiVersionsResponse
 from kproducer_messages.api_versions_response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.connection import RequestContext
+from kproducer.testing.fakebroker.actions import RequestContext
 
 API_KEY = 18
 UNSUPPORTED_VERSION = 35

@@ -12,12 +12,10 @@ import contextlib
 import socket
 import ssl
 import weakref
-from typing import TYPE_CHECKING
 
 from kproducer.testing.fakebroker.connection import Connection
-
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.cluster import FakeCluster
+from kproducer.testing.fakebroker.model import BrokerState
+from kproducer.testing.fakebroker.scripted_cluster import ScriptedCluster
 
 #: By API key: the versions that Apache Kafka 4.4 offers, for the APIs of this cluster.
 NEWEST_VERSIONS = {
@@ -37,40 +35,21 @@ NEWEST_VERSIONS = {
 HOST = "127.0.0.1"
 
 
-class FakeBroker:
-    """A node. Its attributes are read by handlers; change them through ``FakeCluster`` or its lock.
+class FakeBroker(BrokerState):
+    """A node with its sockets."""
 
-    Attributes:
-        versions: API key to (oldest, newest) version offered and accepted.
-        advertised: (host, port) in Metadata responses; wrong if it differs from the real address.
-        listed_when_down: Metadata still lists this broker and its leaderships when it is down.
-        leader_hints: NOT_LEADER_OR_FOLLOWER responses contain the current leader (KIP-951).
-        refusal: the response to an unsupported ApiVersions version; see ``api_versions``.
-        throttle_time_ms: sent in every response that has the field.
-        max_request_bytes: ``socket.request.max.bytes``.
-    """
-
-    def __init__(self, cluster: FakeCluster, node_id: int) -> None:
+    def __init__(self, cluster: ScriptedCluster, node_id: int) -> None:
+        self._reservation = _bound_socket(0)
+        self.port: int = self._reservation.getsockname()[1]
+        super().__init__(node_id, dict(NEWEST_VERSIONS), (HOST, self.port))
         self.cluster = cluster
-        self.node_id = node_id
-        self.versions = dict(NEWEST_VERSIONS)
-        self.listed_when_down = False
-        self.leader_hints = True
-        self.refusal = "range"
-        self.throttle_time_ms = 0
-        self.max_request_bytes = 100 * 1024 * 1024
         self.receive_buffer_bytes: int | None = None
-        self.up = False
-        self.reading = asyncio.Event()
-        self.reading.set()
+        self.is_reading = True
         self.accepted_count = 0
         self.connections: dict[Connection, asyncio.Task[None]] = {}
         self._listener: socket.socket | None = None
         self._opening: dict[asyncio.Task[None], socket.socket] = {}
-        self._reservation = _bound_socket(0)
         self._sockets = weakref.WeakSet([self._reservation])
-        self.port: int = self._reservation.getsockname()[1]
-        self.advertised = (HOST, self.port)
 
     async def start(self) -> None:
         assert self._listener is None
@@ -116,12 +95,12 @@ class FakeBroker:
             each.close()
 
     async def stall_reading(self) -> None:
-        self.reading.clear()
+        self.is_reading = False
         for connection in self.connections:
             connection.pause()
 
     async def resume_reading(self) -> None:
-        self.reading.set()
+        self.is_reading = True
         for connection in self.connections:
             connection.resume()
 
@@ -147,10 +126,10 @@ class FakeBroker:
         if not self.up:
             writer.transport.abort()
             return
-        number = self.cluster.next_connection_number()
+        number = next(self.cluster.connection_numbers)
         connection = Connection(self.cluster, self, number, reader, writer)
         self.accepted_count += 1
-        if not self.reading.is_set():
+        if not self.is_reading:
             connection.pause()
         task = asyncio.get_running_loop().create_task(connection.serve())
         self.connections[connection] = task

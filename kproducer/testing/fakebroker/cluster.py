@@ -9,84 +9,44 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import ssl
 import threading
-import time
-import uuid
 import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from kproducer.testing.fakebroker.actions import Action, Close, Control, Delay, Gate, Handler
-from kproducer.testing.fakebroker.batch_check import StoredRecord
+from kproducer.testing.fakebroker.actions import Gate
 from kproducer.testing.fakebroker.broker import FakeBroker
-from kproducer.testing.fakebroker.connection import Connection, RequestContext
-from kproducer.testing.fakebroker.metadata import LEADER_NOT_AVAILABLE
-from kproducer.testing.fakebroker.model import Partition, Topic, TopicOptions, Topics
-from kproducer.testing.fakebroker.request_log import LoggedRequest, RequestLog
-from kproducer.testing.fakebroker.sasl_listener import SaslListener
+from kproducer.testing.fakebroker.request_log import LoggedRequest
+from kproducer.testing.fakebroker.scripted_cluster import ScriptedCluster
 from kproducer.testing.fakebroker.telemetry import Telemetry
-from kproducer.testing.fakebroker.transaction_support import Coordination
 
 _Result = TypeVar("_Result")
 _WAIT_S = 60.0
 _open_clusters: weakref.WeakSet[FakeCluster] = weakref.WeakSet()
 
 
-class FakeCluster:
+class FakeCluster(ScriptedCluster):
     """A cluster of ``broker_count`` nodes with ids from 1. Thread-safe; close it, or use ``with``.
+
+    Tests change its settings and topics through ``ClusterState``, and script it through ``ScriptedCluster``.
 
     Args:
         broker_count: number of listening nodes.
         auto_create_partitions: partitions of topics created by Metadata requests; ``None``: never created.
         cluster_id: sent in Metadata responses.
-
-    Attributes:
-        transaction_version: the finalized feature of that name: 2 with KIP-890, 1 or 0 without.
-        two_phase_commit: ``transaction.two.phase.commit.enable`` (KIP-939), for InitProducerId 6.
-        sasl: what every listener demands; ``None``: no authentication.
-        tls: with the brokers' certificate; ``None``: no encryption.
-        coordination: transactions and consumer groups.
-        telemetry: which metrics clients push, and their pushes. As in Kafka without a receiver of metrics,
-        no broker offers the APIs, until ``offer_telemetry``.
-        producer_id_expiration_ms: ``producer.id.expiration.ms``: before each batch, leaders drop producers
-            whose newest record timestamp is older; ``None``: never.
-        now_ms: the brokers' wall clock, for the expiration.
-        violations: what clients did that no correct client does; tests check it at the end.
     """
+
+    brokers: dict[int, FakeBroker]
 
     def __init__(
         self, broker_count: int = 1, *, auto_create_partitions: int | None = None, cluster_id: str = "fake"
     ) -> None:
-        # Constant after construction.
-        self.log = RequestLog()
-        self.cluster_id = cluster_id
-        # Guarded by the log's lock.
-        self.auto_create_partitions = auto_create_partitions
-        self.auto_create_first_error = LEADER_NOT_AVAILABLE
-        self.topics = Topics()
-        self.deleted_topics: list[Topic] = []
-        self.metadata_errors: dict[str, int] = {}
-        self.transaction_version = 2
-        self.two_phase_commit = False
-        self.sasl: SaslListener | None = None
-        self.tls: ssl.SSLContext | None = None
-        self.coordination = Coordination(self)
-        self.telemetry = Telemetry()
-        self.producer_id_expiration_ms: int | None = None
-        self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-        self.violations: list[str] = []
-        self.internal_errors: list[BaseException] = []
-        self._tolerated: list[str] = []
-        self._controls: list[Control] = []
-        self._accept_handlers: list[Callable[[Connection], Action | None]] = []
-        self._connection_count = 0
+        super().__init__(auto_create_partitions, cluster_id)
         # Event loop.
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(self._loop_error)
         self._thread = threading.Thread(target=self._run, name="fake-cluster", daemon=True)
-        self.brokers: dict[int, FakeBroker] = {}
         self._process_id = os.getpid()
         _open_clusters.add(self)
         self._thread.start()
@@ -223,129 +183,9 @@ class FakeCluster:
             self.telemetry.subscribe(*metrics, **options)
             return self.telemetry
 
-    # -- topics -------------------------------------------------------------------------------------
-
-    def create_topic(
-        self, name: str, partitions: int = 1, *, leaders: list[int] | None = None, **options: Any
-    ) -> Topic:
-        """Create a topic. ``leaders`` has each partition's leader; default: the running brokers in turn."""
-        with self.log.changed:
-            nodes = sorted(self.brokers)
-            up = [node for node in nodes if self.brokers[node].up] or nodes
-            chosen = leaders or [up[index % len(up)] for index in range(partitions)]
-            topic = Topic(
-                name,
-                uuid.uuid4(),
-                [
-                    Partition(index, leader, 0, _leader_first(leader, nodes), _leader_first(leader, up))
-                    for index, leader in enumerate(chosen)
-                ],
-                TopicOptions(**options),
-            )
-            self.topics[name] = topic
-            return topic
-
-    def delete_topic(self, name: str) -> None:
-        with self.log.changed:
-            self.deleted_topics.append(self.topics.pop(name))
-
-    def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
-        """Delete and recreate the topic: same name and options, new id, empty logs, epoch 0."""
-        with self.log.changed:
-            self.delete_topic(name)
-            old = self.deleted_topics[-1]
-            leaders = [partition.leader_id for partition in old.partitions]
-            topic = self.create_topic(
-                name, partitions or len(leaders), leaders=None if partitions else leaders
-            )
-            topic.options = old.options
-            return topic
-
-    def move_leader(self, topic: str, partition: int, leader_id: int) -> None:
-        """Make another broker the leader; -1 makes the partition leaderless."""
-        with self.log.changed:
-            moved = self.topics[topic].partitions[partition]
-            moved.leader_id = leader_id
-            moved.leader_epoch += 1
-
-    def elect_leaders(self) -> None:
-        """Let running brokers take part again, and lead the partitions whose leader is down.
-
-        A partition without a running in-sync replica keeps its leader: there are no unclean elections.
-        """
-        with self.log.changed:
-            up = [node_id for node_id, broker in self.brokers.items() if broker.up]
-            for topic in self.topics.values():
-                for partition in topic.partitions:
-                    in_sync = [node_id for node_id in partition.in_sync if node_id in up]
-                    if not in_sync:
-                        continue
-                    if partition.leader_id not in in_sync:
-                        partition.leader_id = in_sync[0]
-                        partition.leader_epoch += 1
-                    partition.in_sync = _leader_first(partition.leader_id, sorted(up))
-
-    def reset(self) -> None:
-        """Forget all topics, transactions, requests and violations. Brokers and scripts stay."""
-        with self.log.changed:
-            self.topics.clear()
-            self.deleted_topics.clear()
-            self.violations.clear()
-            self.coordination = Coordination(self)
-            self.log.clear()
-            self.log.changed.notify_all()
-
-    def records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
-        """Everything in a partition's log, oldest first."""
-        with self.log.changed:
-            return self.topics[topic].partitions[partition].records
-
-    def committed_records(self, topic: str, partition: int = 0) -> list[StoredRecord]:
-        """What a ``read_committed`` consumer sees of a partition, oldest first."""
-        with self.log.changed:
-            return self.topics[topic].partitions[partition].committed_records
-
-    # -- scripts ------------------------------------------------------------------------------------
-
-    def control(
-        self, api_key: int | None, handler: Handler, *, times: int | None = 1, broker_id: int | None = None
-    ) -> Control:
-        """Let ``handler`` decide about requests before the broker does.
-
-        Args:
-            api_key: the API; ``None`` for all.
-            handler: called under the cluster's lock; returns an action, or ``None`` to pass the request on.
-            times: number of requests that it may handle; ``None``: no limit.
-            broker_id: only requests to this broker.
-
-        Handlers are called in the order of their registration.
-        """
-        return self.add(Control(api_key, broker_id, times, handler))
-
-    def add(self, control: Control) -> Control:
-        """Register a handler, or a delay, which applies to what handlers decide, too. Delays add up."""
-        with self.log.changed:
-            self._controls.append(control)
-        return control
-
-    def remove_controls(self) -> None:
-        """Remove all handlers and delays."""
-        with self.log.changed:
-            self._controls.clear()
-
-    def control_accept(self, handler: Callable[[Connection], Action | None]) -> None:
-        """Let ``handler`` decide about each new connection before anything is read from it."""
-        with self.log.changed:
-            self._accept_handlers.append(handler)
-
     def gate(self) -> Gate:
         """A closed gate for ``Hold``."""
         return Gate(self._loop)
-
-    def tolerate(self, pattern: str) -> None:
-        """Do not count violations that match this regular expression."""
-        with self.log.changed:
-            self._tolerated.append(pattern)
 
     # -- inspection ---------------------------------------------------------------------------------
 
@@ -366,11 +206,6 @@ class FakeCluster:
         self.wait_for(lambda: len(self.requests(api_key, broker_id)) >= count, timeout_s, what)
         return self.requests(api_key, broker_id)
 
-    def all_topics(self) -> list[Topic]:
-        """Every existing and deleted topic."""
-        with self.log.changed:
-            return [*self.topics.values(), *self.deleted_topics]
-
     def accepted_count(self) -> int:
         """Number of connections accepted so far."""
         return sum(broker.accepted_count for broker in list(self.brokers.values()))
@@ -379,65 +214,6 @@ class FakeCluster:
         """Numbers of the open connections."""
         return {each.number for broker in list(self.brokers.values()) for each in list(broker.connections)}
 
-    # -- for connections and handlers (event loop) -----------------------------------------------------
-
-    def decide(self, context: RequestContext) -> Action:
-        with self.log.changed:
-            try:
-                violation = self.sasl.violation(context) if self.sasl is not None else None
-                if violation is not None:
-                    self.note_violation(f"{context.logged}: {violation}")
-                    return Close()
-                return self._choose(context)
-            finally:
-                self.log.changed.notify_all()
-
-    def _choose(self, context: RequestContext) -> Action:
-        action, delay_s = None, 0.0
-        for control in list(self._controls):
-            if not control.applies_to(context.api_key, context.broker.node_id):
-                continue
-            if control.handler is None:
-                control.note_taken()
-                delay_s += control.delay_s
-            elif action is None and (action := control.handler(context)) is not None:
-                control.note_taken()
-        action = action or context.answer()
-        return Delay(delay_s, action) if delay_s else action
-
-    def call_handler(self, handler: Handler, context: RequestContext) -> Action | None:
-        with self.log.changed:
-            try:
-                return handler(context)
-            finally:
-                self.log.changed.notify_all()
-
-    def on_accept(self, connection: Connection) -> Action | None:
-        with self.log.changed:
-            for handler in self._accept_handlers:
-                if (action := handler(connection)) is not None:
-                    return action
-            return None
-
-    def next_connection_number(self) -> int:
-        with self.log.changed:
-            self._connection_count += 1
-            return self._connection_count
-
-    def note_violation(self, text: str) -> None:
-        with self.log.changed:
-            if not any(re.search(pattern, text) for pattern in self._tolerated):
-                self.violations.append(text)
-            self.log.changed.notify_all()
-
-    def note_internal_error(self, error: BaseException) -> None:
-        with self.log.changed:
-            self.internal_errors.append(error)
-
-    def notify(self) -> None:
-        with self.log.changed:
-            self.log.changed.notify_all()
-
 
 def _close_sockets_after_fork() -> None:
     for cluster in list(_open_clusters):
@@ -445,7 +221,3 @@ def _close_sockets_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_close_sockets_after_fork)
-
-
-def _leader_first(leader_id: int, nodes: list[int]) -> list[int]:
-    return [leader_id, *(node for node in nodes if node != leader_id)] if leader_id >= 0 else list(nodes)

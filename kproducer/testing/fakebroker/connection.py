@@ -13,38 +13,24 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import attrs
 import kproducer_messages as messages
 
 from kproducer.testing.fakebroker import (
+    actions,
     api_versions,
     find_coordinator,
     metadata,
     offset_fetch,
     produce,
-    sasl_listener,
-    telemetry,
+    sasl_apis,
+    telemetry_apis,
     transaction_apis,
 )
-from kproducer.testing.fakebroker.actions import (
-    Action,
-    Bytes,
-    Close,
-    Delay,
-    Handler,
-    Hold,
-    Reply,
-    Silence,
-    Stall,
-    Steps,
-)
-from kproducer.testing.fakebroker.request_log import LoggedRequest
-
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.broker import FakeBroker
-    from kproducer.testing.fakebroker.cluster import FakeCluster
+from kproducer.testing.fakebroker.actions import Action, Handler, RequestContext
+from kproducer.testing.fakebroker.model import BrokerState
+from kproducer.testing.fakebroker.scripted_cluster import ScriptedCluster
 
 _PREFIX = struct.Struct(">i")
 _API_AND_VERSION = struct.Struct(">hh")
@@ -55,62 +41,17 @@ HANDLERS: dict[int, Callable[..., Any]] = {
     3: metadata.handle,
     9: offset_fetch.handle,
     10: find_coordinator.handle,
-    17: sasl_listener.handshake,
+    17: sasl_apis.handshake,
     _API_VERSIONS: api_versions.handle,
     22: transaction_apis.init_producer_id,
     24: transaction_apis.add_partitions,
     25: transaction_apis.add_offsets,
     26: transaction_apis.end,
     28: transaction_apis.commit_offsets,
-    36: sasl_listener.authenticate,
-    71: telemetry.get_subscriptions,
-    72: telemetry.push,
+    36: sasl_apis.authenticate,
+    71: telemetry_apis.get_subscriptions,
+    72: telemetry_apis.push,
 }
-
-
-@attrs.define(eq=False)
-class RequestContext:
-    """A request in progress: what handlers get, and what they can apply.
-
-    Attributes:
-        response_version: the version of the response body.
-        must_close: the broker itself decided to close the connection instead of answering.
-        must_close_afterwards: it answers first.
-    """
-
-    cluster: FakeCluster
-    broker: FakeBroker
-    connection: Connection
-    logged: LoggedRequest
-    response_version: int
-    must_close: bool = False
-    must_close_afterwards: bool = False
-
-    @property
-    def message(self) -> Any:
-        return self.logged.message
-
-    @property
-    def api_key(self) -> int:
-        return self.logged.api_key
-
-    @property
-    def api_version(self) -> int:
-        return self.logged.api_version
-
-    def apply(self, **options: Any) -> Any:
-        """Let the broker process this request; the response is returned, not sent."""
-        response = HANDLERS[self.api_key](self, **options)
-        if hasattr(response, "throttle_time_ms"):  # those of SASL are never throttled
-            response.throttle_time_ms = self.broker.throttle_time_ms
-        return response
-
-    def answer(self, **options: Any) -> Action:
-        """Apply the request and return the action that sends the correct response."""
-        message = self.apply(**options)
-        if self.must_close_afterwards:
-            return Steps((Reply(message), Close()))
-        return Close() if self.must_close else Reply(message)
 
 
 class Connection:
@@ -118,8 +59,8 @@ class Connection:
 
     def __init__(
         self,
-        cluster: FakeCluster,
-        broker: FakeBroker,
+        cluster: ScriptedCluster,
+        broker: BrokerState,
         number: int,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -133,13 +74,15 @@ class Connection:
         raw = writer.get_extra_info("socket")
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = raw
+        self._may_read = asyncio.Event()
+        self._may_read.set()
 
     async def serve(self) -> None:
         """Read requests until the client or a handler closes the connection."""
         processor = asyncio.get_running_loop().create_task(self._process_in_order())
         processor.add_done_callback(lambda _: self.close())
         try:
-            greeting = self.cluster.on_accept(self)
+            greeting = self.cluster.on_accept(self.broker, self.number)
             if greeting is not None:
                 await self._perform(None, greeting)
             await self._read_requests()
@@ -159,14 +102,16 @@ class Connection:
 
     def pause(self) -> None:
         """Stop reading from the socket; the client's data accumulates in the kernel."""
+        self._may_read.clear()
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
 
     def resume(self) -> None:
+        self._may_read.set()
         self._writer.transport.resume_reading()  # type: ignore[attr-defined]
 
     async def _read_requests(self) -> None:
         while True:
-            await self.broker.reading.wait()
+            await self._may_read.wait()
             (size,) = _PREFIX.unpack(await self._reader.readexactly(4))
             if not 0 < size <= self.broker.max_request_bytes:
                 self._violation(f"frame of {size} bytes")
@@ -184,7 +129,8 @@ class Connection:
         api_key, version = _API_AND_VERSION.unpack_from(frame)
         offered = self.broker.versions.get(api_key)
         known = offered is not None and offered[0] <= version <= offered[1]
-        if api_key not in HANDLERS or not (known or api_key == _API_VERSIONS):
+        process = HANDLERS.get(api_key)
+        if process is None or not (known or api_key == _API_VERSIONS):
             self._violation(f"API {api_key} v{version}; offered: {offered}")
             return None
         request = messages.REQUESTS[api_key]
@@ -214,7 +160,7 @@ class Connection:
             frame_bytes=len(frame),
             message=message,
         )
-        return RequestContext(self.cluster, self.broker, self, logged, response_version=version)
+        return RequestContext(self.cluster, self.broker, logged, process, response_version=version)
 
     def _violation(self, text: str) -> None:
         self.cluster.note_violation(f"broker {self.broker.node_id} connection {self.number}: {text}")
@@ -228,32 +174,32 @@ class Connection:
                 return
 
     async def _perform(self, context: RequestContext | None, action: Action | Handler | None) -> None:
-        if isinstance(action, Reply):
+        if isinstance(action, actions.Reply):
             if action.message is not None:
                 assert context is not None
                 await self._write(_frame(context, action), action.fragment_bytes)
-        elif isinstance(action, Bytes):
+        elif isinstance(action, actions.Bytes):
             await self._write(action.data, None)
-        elif isinstance(action, Stall):
+        elif isinstance(action, actions.Stall):
             await asyncio.Event().wait()
-        elif isinstance(action, Close):
+        elif isinstance(action, actions.Close):
             self.close(reset=action.reset)
             await asyncio.Event().wait()  # serve() cancels this when the stream ends
-        elif isinstance(action, Hold):
+        elif isinstance(action, actions.Hold):
             await action.gate.passage()
             then: Any = action.then
             if callable(then):
                 assert context is not None
                 then = self.cluster.call_handler(then, context) or context.answer()
             await self._perform(context, then)
-        elif isinstance(action, Delay):
+        elif isinstance(action, actions.Delay):
             await asyncio.sleep(action.seconds)
             await self._perform(context, action.then)
-        elif isinstance(action, Steps):
+        elif isinstance(action, actions.Steps):
             for step in action.actions:
                 await self._perform(context, step)
         else:
-            assert isinstance(action, Silence), f"{action!r} is not an action"
+            assert isinstance(action, actions.Silence), f"{action!r} is not an action"
 
     async def _write(self, data: bytes, fragment_bytes: int | None) -> None:
         if fragment_bytes is None:
@@ -265,7 +211,7 @@ class Connection:
         await self._writer.drain()
 
 
-def _frame(context: RequestContext, reply: Reply) -> bytes:
+def _frame(context: RequestContext, reply: actions.Reply) -> bytes:
     """Size prefix, response header, body. ApiVersions responses always have header version 0."""
     version = context.response_version
     correlation_id = context.logged.correlation_id if reply.correlation_id is None else reply.correlation_id

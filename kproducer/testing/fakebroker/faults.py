@@ -11,9 +11,18 @@ from collections.abc import Callable
 import attrs
 from kproducer_messages import RESPONSES
 
-from kproducer.testing.fakebroker.actions import Action, Close, Gate, Handler, Hold, Reply, Silence, Stall
+from kproducer.testing.fakebroker.actions import (
+    Action,
+    Close,
+    Gate,
+    Handler,
+    Hold,
+    Reply,
+    RequestContext,
+    Silence,
+    Stall,
+)
 from kproducer.testing.fakebroker.batch_check import BatchRefusedError
-from kproducer.testing.fakebroker.connection import RequestContext
 
 _OFFSET_FETCH = 9
 #: Of the APIs whose handlers can refuse a request. Those of the others have one error code.

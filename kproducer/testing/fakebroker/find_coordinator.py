@@ -7,15 +7,11 @@ one that a test set; 15 if that one is down. Share groups (2) are not simulated:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kproducer_messages import FindCoordinatorResponse
 from kproducer_messages.find_coordinator_response import Coordinator
 
+from kproducer.testing.fakebroker.actions import RequestContext
 from kproducer.testing.fakebroker.transaction_support import COORDINATOR_NOT_AVAILABLE, GROUP, TRANSACTION
-
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.connection import RequestContext
 
 INVALID_REQUEST = 42
 

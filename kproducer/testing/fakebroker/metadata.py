@@ -11,7 +11,7 @@ Versions: 7 leader epochs; 9 flexible; 10 topic ids in answers; 13 top-level err
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kproducer_messages import ZERO_UUID, MetadataResponse
 from kproducer_messages.metadata_response import (
@@ -20,14 +20,11 @@ from kproducer_messages.metadata_response import (
     MetadataResponseTopic,
 )
 
+from kproducer.testing.fakebroker.actions import RequestContext
+from kproducer.testing.fakebroker.cluster_state import LEADER_NOT_AVAILABLE, ClusterState
 from kproducer.testing.fakebroker.model import Partition, Topic, is_legal_topic_name
 
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.cluster import FakeCluster
-    from kproducer.testing.fakebroker.connection import RequestContext
-
 UNKNOWN_TOPIC_OR_PARTITION = 3
-LEADER_NOT_AVAILABLE = 5
 INVALID_TOPIC_EXCEPTION = 17
 UNKNOWN_TOPIC_ID = 100
 
@@ -84,7 +81,7 @@ def _unknown(context: RequestContext, name: str) -> MetadataResponseTopic:
     return _describe(cluster, topic)
 
 
-def _describe(cluster: FakeCluster, topic: Topic) -> MetadataResponseTopic:
+def _describe(cluster: ClusterState, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
@@ -93,7 +90,7 @@ def _describe(cluster: FakeCluster, topic: Topic) -> MetadataResponseTopic:
     )
 
 
-def _describe_partition(cluster: FakeCluster, partition: Partition) -> MetadataResponsePartition:
+def _describe_partition(cluster: ClusterState, partition: Partition) -> MetadataResponsePartition:
     leader = cluster.brokers.get(partition.leader_id)
     alive = leader is not None and (leader.up or leader.listed_when_down)
     return MetadataResponsePartition(

@@ -1,4 +1,4 @@
-"""The state of the fake cluster: topics, partitions and their logs.
+"""The state of the fake cluster: brokers, topics, partitions and their logs.
 
 Plain data without I/O, guarded by the cluster's lock. Limits and defaults are those of Apache Kafka's
 topic configuration (``max.message.bytes``, ``message.timestamp.type``, ...).
@@ -18,6 +18,31 @@ from kproducer.testing.fakebroker.producer_state import Marker, ProducerStates
 #: Default ``max.message.bytes`` of Apache Kafka: 1 MiB plus the batch overhead of log format 0.
 DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024 + 12
 _LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@attrs.define(eq=False)
+class BrokerState:
+    """What requests see of a broker; change it through ``FakeCluster`` or under its lock.
+
+    Attributes:
+        versions: API key to (oldest, newest) version offered and accepted.
+        advertised: (host, port) in Metadata responses; wrong if it differs from the real address.
+        listed_when_down: Metadata still lists this broker and its leaderships when it is down.
+        leader_hints: NOT_LEADER_OR_FOLLOWER responses contain the current leader (KIP-951).
+        refusal: the response to an unsupported ApiVersions version; see ``api_versions``.
+        throttle_time_ms: sent in every response that has the field.
+        max_request_bytes: ``socket.request.max.bytes``.
+    """
+
+    node_id: int
+    versions: dict[int, tuple[int, int]]
+    advertised: tuple[str, int]
+    up: bool = False
+    listed_when_down: bool = False
+    leader_hints: bool = True
+    refusal: str = "range"
+    throttle_time_ms: int = 0
+    max_request_bytes: int = 100 * 1024 * 1024
 
 
 @attrs.define

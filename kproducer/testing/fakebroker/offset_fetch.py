@@ -9,7 +9,7 @@ groups; 10 topic ids, unknown ones get 100.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from kproducer_messages import ZERO_UUID, OffsetFetchResponse
@@ -21,11 +21,9 @@ from kproducer_messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 
+from kproducer.testing.fakebroker.actions import RequestContext
 from kproducer.testing.fakebroker.group_offsets import Group, Position
 from kproducer.testing.fakebroker.transaction_support import GROUP
-
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.connection import RequestContext
 
 UNSTABLE_OFFSET_COMMIT = 88
 UNKNOWN_TOPIC_ID = 100
@@ -35,7 +33,7 @@ _NOTHING = Position(-1, -1, "")
 def handle(context: RequestContext) -> OffsetFetchResponse:
     message, coordination = context.message, context.cluster.coordination
     if context.api_version < 8:
-        code = coordination.refusal(context, GROUP, message.group_id)
+        code = coordination.refusal(context.broker, GROUP, message.group_id)
         topics = [
             OffsetFetchResponseTopic(
                 name=name, partitions=[OffsetFetchResponsePartition(**each) for each in positions]
@@ -45,7 +43,7 @@ def handle(context: RequestContext) -> OffsetFetchResponse:
         return OffsetFetchResponse(error_code=code, topics=topics)
     response = OffsetFetchResponse()
     for asked in message.groups:
-        code = coordination.refusal(context, GROUP, asked.group_id)
+        code = coordination.refusal(context.broker, GROUP, asked.group_id)
         group = OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code)
         response.groups.append(group)
         for name, topic_id, positions in _positions(context, asked, code):

@@ -22,7 +22,7 @@ transaction (``ReplicaManager.handleProduceAppend``), acks, leader, replicas in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kproducer_messages import ProduceResponse
 from kproducer_messages.produce_response import (
@@ -33,6 +33,7 @@ from kproducer_messages.produce_response import (
     TopicProduceResponse,
 )
 
+from kproducer.testing.fakebroker.actions import RequestContext
 from kproducer.testing.fakebroker.batch_check import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
@@ -44,9 +45,6 @@ from kproducer.testing.fakebroker.model import Partition, TopicOptions
 from kproducer.testing.fakebroker.producer_state import KeptBatch
 from kproducer.testing.fakebroker.transaction_coordinator import Producer
 from kproducer.testing.fakebroker.transaction_support import verify_partition
-
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.connection import RequestContext
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER_OR_FOLLOWER = 6
@@ -168,7 +166,7 @@ def _append(context: RequestContext, name: str, data: Any, batch: RecordBatch) -
         _verify_transaction(context, name, partition, batch)
     _check(context, topic.options, partition, batch, len(data.records))
     stamp_ms = topic.options.append_time_ms if topic.options.log_append_time else -1
-    batch.base_offset, batch.connection_id = partition.next_offset, context.connection.number
+    batch.base_offset, batch.connection_id = partition.next_offset, context.logged.connection_id
     if batch.producer_id >= 0:
         if cluster.producer_id_expiration_ms is not None:
             partition.producers.expire(cluster.now_ms(), cluster.producer_id_expiration_ms)

@@ -12,14 +12,10 @@ Runs with the lock of the request log.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import attrs
-from kproducer_messages import SaslAuthenticateResponse, SaslHandshakeResponse
-
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.connection import Connection, RequestContext
 
 HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
 UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED = 33, 34, 58
@@ -59,12 +55,11 @@ class SaslListener:
     least_session_ms: int = 0
     authentications: int = 0
     refusals: int = 0
-    _sessions: dict[Connection, _Session] = attrs.field(factory=dict)
+    _sessions: dict[int, _Session] = attrs.field(factory=lambda: defaultdict(_Session))
 
-    def violation(self, context: RequestContext) -> str | None:
+    def violation(self, connection_id: int, api_key: int) -> str | None:
         """Why a request is not allowed now; ``None``: it is."""
-        session = self._session(context.connection)
-        api_key = context.api_key
+        session = self._sessions[connection_id]
         if session.is_in_exchange:
             return None if api_key == AUTHENTICATE else "request during an authentication"
         if not session.is_authenticated:
@@ -75,22 +70,21 @@ class SaslListener:
             return "request after the end of the session"
         return None
 
-    def handshake(self, context: RequestContext) -> int:
+    def handshake(self, connection_id: int, mechanism: str) -> int:
         """The error code for a SaslHandshake."""
-        if context.message.mechanism not in MECHANISMS:
+        if mechanism not in MECHANISMS:
             return UNSUPPORTED_SASL_MECHANISM
-        session = self._session(context.connection)
+        session = self._sessions[connection_id]
         age_ms = (time.monotonic() - session.authenticated_s) * 1000
         if session.is_authenticated and age_ms < self.least_session_ms:
             self.refusals += 1
             return ILLEGAL_SASL_STATE
-        session.is_in_exchange, session.mechanism = True, context.message.mechanism
+        session.is_in_exchange, session.mechanism = True, mechanism
         return 0
 
-    def authenticate(self, context: RequestContext) -> tuple[int, bytes]:
+    def authenticate(self, connection_id: int, data: bytes) -> tuple[int, bytes]:
         """The error code for a SaslAuthenticate, and the bytes to answer."""
-        session = self._session(context.connection)
-        data = bytes(context.message.auth_bytes)
+        session = self._sessions[connection_id]
         if session.mechanism == "PLAIN":
             is_accepted = self._accepts_password(data)
         else:
@@ -109,9 +103,6 @@ class SaslListener:
             session.expires_s = time.monotonic() + self.session_lifetime_ms / 1000 + _GRACE_S
         return 0, b""
 
-    def _session(self, connection: Connection) -> _Session:
-        return self._sessions.setdefault(connection, _Session())
-
     def _accepts_password(self, data: bytes) -> bool:
         parts = data.decode("utf-8", "replace").split("\0")
         return len(parts) == 3 and self.users.get(parts[1]) == parts[2]
@@ -121,27 +112,3 @@ class SaslListener:
         bearer = fields.partition("\x01")[0]
         prefix = "auth=Bearer "
         return header == "n,," and bearer.startswith(prefix) and self.accepts_token(bearer[len(prefix) :])
-
-
-def handshake(context: RequestContext) -> SaslHandshakeResponse:
-    """Begin an authentication."""
-    sasl = context.cluster.sasl
-    code = ILLEGAL_SASL_STATE if sasl is None else sasl.handshake(context)
-    context.must_close_afterwards = code != 0
-    return SaslHandshakeResponse(error_code=code, mechanisms=[] if sasl is None else MECHANISMS)
-
-
-def authenticate(context: RequestContext) -> SaslAuthenticateResponse:
-    """Check credentials."""
-    sasl = context.cluster.sasl
-    if sasl is None:
-        context.must_close = True
-        return SaslAuthenticateResponse()
-    code, data = sasl.authenticate(context)
-    context.must_close_afterwards = code != 0
-    return SaslAuthenticateResponse(
-        error_code=code,
-        error_message="Authentication failed: Invalid username or password" if code else "",
-        auth_bytes=data,
-        session_lifetime_ms=0 if code else sasl.session_lifetime_ms,
-    )

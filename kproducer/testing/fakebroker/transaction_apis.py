@@ -9,8 +9,6 @@ is not processed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kproducer_messages import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnResponse,
@@ -27,6 +25,7 @@ from kproducer_messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 
+from kproducer.testing.fakebroker.actions import RequestContext
 from kproducer.testing.fakebroker.group_offsets import Position
 from kproducer.testing.fakebroker.transaction_coordinator import (
     INVALID_PRODUCER_EPOCH,
@@ -36,9 +35,6 @@ from kproducer.testing.fakebroker.transaction_coordinator import (
     Producer,
 )
 from kproducer.testing.fakebroker.transaction_support import GROUP, TRANSACTION
-
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.connection import RequestContext
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 UNSUPPORTED_VERSION = 35
@@ -65,7 +61,7 @@ def init_producer_id(context: RequestContext, refusal: int = 0) -> InitProducerI
     message, coordination = context.message, context.cluster.coordination
     code, producer = refusal, NO_PRODUCER
     if not code and message.transactional_id is not None:
-        code = coordination.refusal(context, TRANSACTION, message.transactional_id)
+        code = coordination.refusal(context.broker, TRANSACTION, message.transactional_id)
     if not code and message.enable2_pc and not context.cluster.two_phase_commit:
         code = NOT_AUTHORIZED
     if not code and message.keep_prepared_txn:
@@ -95,7 +91,7 @@ def add_partitions(context: RequestContext, refusal: int = 0) -> AddPartitionsTo
     if not wanted:
         cluster.note_violation(f"{context.logged}: no partitions")
     transactional_id = message.v3_and_below_transactional_id
-    code = refusal or cluster.coordination.refusal(context, TRANSACTION, transactional_id)
+    code = refusal or cluster.coordination.refusal(context.broker, TRANSACTION, transactional_id)
     missing = [place for place in wanted if cluster.topics.partition(*place) is None]
     if not code and missing:
         code = OPERATION_NOT_ATTEMPTED
@@ -124,7 +120,7 @@ def add_partitions(context: RequestContext, refusal: int = 0) -> AddPartitionsTo
 def add_offsets(context: RequestContext, refusal: int = 0) -> AddOffsetsToTxnResponse:
     """AddOffsetsToTxn, versions 0 to 4: adds the group to the transaction. 2: error 90; 3: flexible."""
     message, coordination = context.message, context.cluster.coordination
-    code = refusal or coordination.refusal(context, TRANSACTION, message.transactional_id)
+    code = refusal or coordination.refusal(context.broker, TRANSACTION, message.transactional_id)
     if not code:
         producer = Producer(message.producer_id, message.producer_epoch)
         code = coordination.transactions.add(message.transactional_id, producer, groups=[message.group_id])
@@ -163,7 +159,7 @@ def commit_offsets(context: RequestContext, refusal: int = 0) -> TxnOffsetCommit
 
 def _refusal_of_offsets(context: RequestContext) -> int:
     message, coordination = context.message, context.cluster.coordination
-    code = coordination.refusal(context, GROUP, message.group_id) or coordination.group(
+    code = coordination.refusal(context.broker, GROUP, message.group_id) or coordination.group(
         message.group_id
     ).refuses(message.member_id, message.generation_id_or_member_epoch, message.group_instance_id)
     if code:
@@ -183,7 +179,7 @@ def end(context: RequestContext, refusal: int = 0) -> EndTxnResponse:
     repeated request gets the same response. Versions: 2 error 90; 3 flexible; 5 next id and epoch.
     """
     message, coordination = context.message, context.cluster.coordination
-    code = refusal or coordination.refusal(context, TRANSACTION, message.transactional_id)
+    code = refusal or coordination.refusal(context.broker, TRANSACTION, message.transactional_id)
     following = NO_PRODUCER
     if not code:
         code, following = coordination.transactions.end(

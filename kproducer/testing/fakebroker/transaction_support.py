@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from kproducer.testing.fakebroker.group_offsets import Group
+from kproducer.testing.fakebroker.model import BrokerState, Topics
 from kproducer.testing.fakebroker.producer_state import (
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,
@@ -17,10 +18,6 @@ from kproducer.testing.fakebroker.transaction_coordinator import (
     Transaction,
     TransactionCoordinator,
 )
-
-if TYPE_CHECKING:
-    from kproducer.testing.fakebroker.cluster import FakeCluster
-    from kproducer.testing.fakebroker.connection import RequestContext
 
 COORDINATOR_NOT_AVAILABLE = 15
 NOT_COORDINATOR = 16
@@ -67,14 +64,19 @@ def verify_partition(
 class Coordination:
     """Transactions and groups of one cluster. Guarded by the cluster's lock.
 
+    Args:
+        now_ms: the brokers' wall clock, for the markers.
+
     Attributes:
         transactions: the transaction coordinator, shared by all brokers.
         groups: consumer groups by name, created on first use.
         moved: (key type, key) to the coordinating broker, if it is not the first running one.
     """
 
-    def __init__(self, cluster: FakeCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, brokers: Mapping[int, BrokerState], topics: Topics, now_ms: Callable[[], int]) -> None:
+        self._brokers = brokers
+        self._topics = topics
+        self._now_ms = now_ms
         self.transactions = TransactionCoordinator(self._write_markers)
         self.groups: dict[str, Group] = {}
         self.moved: dict[tuple[int, str], int] = {}
@@ -85,21 +87,21 @@ class Coordination:
     def broker_id_for(self, key_type: int, key: str) -> int | None:
         """The current coordinator; None: there is none."""
         chosen = self.moved.get((key_type, key))
-        up = [broker.node_id for broker in self._cluster.brokers.values() if broker.up]
+        up = [broker.node_id for broker in self._brokers.values() if broker.up]
         if chosen is not None:
             return chosen if chosen in up else None
         return min(up, default=None)
 
-    def refusal(self, context: RequestContext, key_type: int, key: str) -> int:
+    def refusal(self, broker: BrokerState, key_type: int, key: str) -> int:
         """NOT_COORDINATOR for requests to any other broker; 0 for the coordinator."""
-        return 0 if self.broker_id_for(key_type, key) == context.broker.node_id else NOT_COORDINATOR
+        return 0 if self.broker_id_for(key_type, key) == broker.node_id else NOT_COORDINATOR
 
     def _write_markers(self, transaction: Transaction, written_as: Producer, commit: bool) -> None:
         for name, index in sorted(transaction.partitions):
-            partition = self._cluster.topics.partition(name, index)
+            partition = self._topics.partition(name, index)
             if partition is not None:  # the topic may have been created again, with fewer partitions
                 partition.markers.append(Marker(partition.next_offset, *written_as, commit))
                 partition.next_offset += 1
-                partition.producers.marked(*written_as, self._cluster.now_ms())
+                partition.producers.marked(*written_as, self._now_ms())
         for group in transaction.groups:
             self.group(group).ended(written_as.producer_id, commit)

@@ -114,9 +114,7 @@ class Kit:
         )
         self.brokers = {1: SimpleNamespace(node_id=1, up=True, advertised=("b1", 9092))}
         self.violations: list[str] = []
-        self.coordination = Coordination(
-            SimpleNamespace(topics=self.topics, brokers=self.brokers, now_ms=lambda: 0)  # type: ignore[arg-type]
-        )
+        self.coordination = Coordination(self.brokers, self.topics, lambda: 0)  # type: ignore[arg-type]
         self.manager = TransactionManager(
             TRANSACTIONAL_ID if transactional else None,
             CONFIG,
