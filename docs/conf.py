@@ -33,6 +33,11 @@ nitpick_ignore = [("py:class", name) for name in _DESCRIBED]
 # Classes of prometheus_client and OpenTelemetry.
 _FOREIGN = ("CollectorRegistry", "MeterProvider", "TextMapPropagator", "TracerProvider")
 nitpick_ignore += [("py:class", name) for name in _FOREIGN]
+# The types of CancelledSend's attributes.
+nitpick_ignore += [
+    ("py:class", "kproducer._core.event_loop.loop_waiters.AwaitedRecord"),
+    ("py:class", "kproducer.errors.Outcome"),
+]
 
 # Blocks that Pygments cannot read are shown without colors: diagrams, which GitHub draws, and some Java.
 suppress_warnings = ["misc.highlighting_failure"]
