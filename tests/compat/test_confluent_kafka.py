@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import confluent_kafka as peer
@@ -493,6 +493,23 @@ def test_messages_that_wait_for_their_topic_cost_nothing_meanwhile(monkeypatch: 
     assert 1 <= len(looks) < 10
     producer.purge()
     assert producer.flush(PATIENCE_S) == 0
+
+
+def test_a_message_times_out_whose_deadline_passes_while_the_thread_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No metadata arrives that would wake the thread once more."""
+    # The first look, which adding the message has caused; one before the deadline; and the time after it.
+    started_s, offsets = time.monotonic(), iter([0.0, 0.0, 0.5])
+    clock = SimpleNamespace(monotonic=lambda: started_s + 0.1 + next(offsets, 1.2))
+    monkeypatch.setattr("kproducer.compat.confluent_kafka.unknown_topics.time", clock)
+    settings = {"bootstrap.servers": UNREACHABLE, "reconnect.backoff.ms": 10_000, "message.timeout.ms": 1000}
+    producer, seen = adapter.Producer(settings), Callbacks()
+    producer.produce("t", b"", on_delivery=seen)
+    left = producer.flush(10)
+    producer.purge()
+    assert left == 0
+    assert [error.name() for error, _ in seen.seen] == ["_MSG_TIMED_OUT"]
 
 
 def test_an_error_of_the_broker(cluster: MockCluster, client: ModuleType, make: Callable[..., Any]) -> None:

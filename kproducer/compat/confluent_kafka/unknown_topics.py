@@ -161,9 +161,10 @@ class UnknownTopics:
     def _run(self) -> None:
         while True:
             with self._lock:
+                looked_s = time.monotonic()
                 for topic in list(self.topics):
                     try:
-                        self._advance(topic, time.monotonic())
+                        self._advance(topic, looked_s)
                     except Exception as bug:  # no message may wait for ever
                         self._fail(
                             topic, KafkaError(f"internal error while waiting for topic {topic!r}: {bug!r}")
@@ -171,14 +172,18 @@ class UnknownTopics:
                 if not self.topics:
                     self._thread = None
                     return
-                left_s = self._left_s(time.monotonic())
+                left_s = self._left_s(looked_s)
             self._woken.acquire(timeout=left_s)
 
-    def _left_s(self, now_s: float) -> float:
-        """When the time of a message, or that of a missing topic, is over."""
+    def _left_s(self, looked_s: float) -> float:
+        """How long until the time of a message, or that of a missing topic, is over.
+
+        Times that have passed since the look at ``looked_s`` count: nothing else may wake the thread.
+        """
         starts = [waiting.messages[0].started_s for waiting in self.topics.values()]
         ends = [start + limit for start in starts for limit in (self._timeout_s, self._propagation_s)]
-        return min((end - now_s for end in ends if end > now_s), default=0.0)
+        next_end = min((end for end in ends if end > looked_s), default=looked_s)
+        return max(next_end - time.monotonic(), 0.0)
 
     def _advance(self, topic: str, now_s: float) -> None:
         waiting = self.topics[topic]
