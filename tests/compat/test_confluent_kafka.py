@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
 import confluent_kafka as peer
@@ -27,6 +27,7 @@ import pytest
 from kproducer import KafkaTimeoutError, Outcome
 from kproducer._core.sending.needs import TopicNeed
 from kproducer.compat import confluent_kafka as adapter
+from kproducer.compat.confluent_kafka.unknown_topics import UnknownTopics
 from tests.support.kafka.mock_cluster import MockCluster
 
 pytestmark = pytest.mark.mock_cluster
@@ -510,6 +511,38 @@ def test_a_message_times_out_whose_deadline_passes_while_the_thread_looks(
     producer.purge()
     assert left == 0
     assert [error.name() for error, _ in seen.seen] == ["_MSG_TIMED_OUT"]
+
+
+@pytest.mark.parametrize("waits_already", [False, True])
+def test_a_signal_handler_may_purge_while_a_message_is_kept_for_its_topic(waits_already: bool) -> None:
+    producer = adapter.Producer({"bootstrap.servers": UNREACHABLE})
+    interrupted = UnknownTopics.add.__code__
+    lines = len(list(interrupted.co_lines()))
+    for line in range(1, lines):
+        seen, left = Callbacks(), line
+        if waits_already:
+            producer.produce("t", b"", on_delivery=seen)
+
+        def trace(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal left
+            if frame.f_code is not interrupted:
+                return None
+            left -= event == "line"
+            if left == 0:
+                left = -1
+                producer.purge()
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            producer.produce("t", b"", on_delivery=seen)
+        finally:
+            sys.settrace(before)
+        producer.purge()
+        assert producer.flush(PATIENCE_S) == 0
+        assert [error.name() for error, _ in seen.seen] == ["_PURGE_QUEUE"] * (1 + waits_already)
+        assert producer._unknown_topics.size_bytes == 0
 
 
 def test_an_error_of_the_broker(cluster: MockCluster, client: ModuleType, make: Callable[..., Any]) -> None:

@@ -112,11 +112,13 @@ class UnknownTopics:
                 thread.start()
                 self._thread = thread
             self._reports.count_waiting(1)
-            if topic not in self.topics:
-                self.topics[topic] = _WaitingTopic()
-                self._wake()
-            self.topics[topic].messages.append(message)
             self.size_bytes += message.size_bytes
+            waiting = self.topics.get(topic) or _WaitingTopic()
+            waiting.messages.append(message)
+            # Last, because a signal handler may call ``purge`` in between, which forgets the topic.
+            if waiting.messages and self.topics.get(topic) is not waiting:
+                self.topics[topic] = waiting
+                self._wake()
 
     def purge(self) -> None:
         """Fail all messages that are here."""
@@ -267,6 +269,7 @@ class UnknownTopics:
             del self.topics[topic]
             if waiting.need is not None:
                 waiting.need.cancel()
+                waiting.need = None  # an interrupted ``add`` may still put a message in here
 
 
 _used: weakref.WeakSet[UnknownTopics] = weakref.WeakSet()
