@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import types as t
-from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_type
 
 #: Rows per RecordBatch, if Spark passes rows.
@@ -75,6 +74,9 @@ def record_batches(
         schema: of the DataFrame.
         reads: whether the values of a column are needed.
     """
+    # Imported here, because it is not part of Spark's API: later versions pass no rows, and may lack it.
+    from pyspark.sql.conversion import LocalDataToArrowConversion
+
     positions = [position for position, name in enumerate(schema.names) if reads(name)]
     needed = t.StructType([schema[position] for position in positions])
     remaining = iter(rows)

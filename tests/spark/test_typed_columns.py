@@ -7,6 +7,8 @@ import decimal
 import itertools
 import json
 import pickle
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -437,3 +439,11 @@ def test_times_of_rows_without_a_zone_are_those_of_the_machine():
     )
     assert batch.column(0).type == pa.timestamp("us", tz="UTC")
     assert batch.to_pylist() == [{"at": MOMENT}]
+
+
+def test_only_rows_need_spark_s_own_conversion():
+    """Its module is not part of Spark's API, and Spark passes rows in version 4.0 only."""
+    program = (
+        "import sys; sys.modules['pyspark.sql.conversion'] = None; import kproducer.spark.resolved_formats"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
