@@ -30,6 +30,8 @@ MakeField = Callable[[Any, ArrowField, int, str], PlanNode]
 
 #: A ``Value`` that is null, with its length.
 _NULL_VALUE: Final = b"\x02" + tag(1, VARINT) + b"\x00"
+#: The messages with a ``Value`` that may be null; by name, because their file may have any path.
+_WITH_JSON_NULL: Final = ("google.protobuf.ListValue", "google.protobuf.Struct.FieldsEntry")
 
 
 def well_known(message: Any, arrow_field: ArrowField, place: str, make_field: MakeField) -> PlanNode | None:
@@ -114,7 +116,7 @@ def _struct(message: Any, arrow_field: ArrowField, place: str, make_field: MakeF
 
 def with_json_null(field: Any, node: PlanNode) -> PlanNode:
     """The node of an element or of a map's value; null is JSON's null in a ``ListValue`` or ``Struct``."""
-    is_json = field.type == MESSAGE and field.containing_type.file.name == "google/protobuf/struct.proto"
+    is_json = field.containing_type.full_name in _WITH_JSON_NULL and field.type == MESSAGE
     return node._replace(null=node.prefix + _NULL_VALUE if is_json else None)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from google.protobuf import struct_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from kproducer._core.columns.encoder_plan import Misfit
@@ -129,6 +130,18 @@ def test_a_value_of_any_type(values):
     first, second = parsed(message, encode(Protobuf(message), pa.table({"any": values})))
     assert first.any.WhichOneof("kind") not in (None, "null_value")
     assert not second.HasField("any")
+
+
+def test_null_in_json_whose_file_was_compiled_from_another_folder():
+    """The path of a file in descriptors is the one that ``protoc`` was called with."""
+    file = struct_pb2.DESCRIPTOR.serialized_pb.replace(
+        b"\x0a\x1cgoogle/protobuf/struct.proto", b"\x0a\x1ccommon/protobuf/struct.proto"
+    )
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file)
+    list_value = GetMessageClass(pool.FindMessageTypeByName("google.protobuf.ListValue"))
+    (found,) = rows(list_value, pa.array([[1.5, None]]))
+    assert [each.WhichOneof("kind") for each in found.values] == ["number_value", "null_value"]
 
 
 def test_a_dictionary_of_structs_as_json():
