@@ -13,7 +13,7 @@ import itertools
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from kproducer._core.runtime.guarded_logger import GuardedLogger
@@ -85,9 +85,16 @@ def live_producers() -> list[ManagedProducer]:
 
 def close_all() -> None:
     """Close every live producer: begin with all, then wait for each."""
-    producers = live_producers()
-    begin = [producer.begin_close_at_exit for producer in producers]
-    for step in (*before_close, *begin, *(producer.finish_close_at_exit for producer in producers)):
+    try:
+        _take(before_close)
+    finally:  # also after Ctrl-C
+        producers = live_producers()
+        _take([each.begin_close_at_exit for each in producers])
+        _take([each.finish_close_at_exit for each in producers])
+
+
+def _take(steps: Iterable[Callable[[], object]]) -> None:
+    for step in steps:
         try:
             step()
         except Exception:

@@ -56,6 +56,23 @@ def test_one_that_fails_does_not_keep_the_others_from_closing(caplog: pytest.Log
     assert "a bug at exit" in caplog.text
 
 
+def test_ctrl_c_before_the_producers_are_closed_does_not_leave_them_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An adapter waits for topics there, perhaps for minutes; other threads may make producers meanwhile."""
+    first, second = Managed(), Managed()
+    fork_and_exit.register(first)
+
+    def interrupted() -> None:
+        fork_and_exit.register(second)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fork_and_exit, "before_close", [interrupted])
+    with pytest.raises(KeyboardInterrupt):
+        fork_and_exit.close_all()
+    assert first.events == second.events == ["begin", "finish"]
+
+
 def test_what_is_collected_is_forgotten_and_what_is_held_is_not() -> None:
     fork_and_exit.register(Managed())
     unowned = Managed()
