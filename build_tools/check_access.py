@@ -22,7 +22,6 @@ from pathlib import Path
 _LIBRARY_NAMES = {
     "_SSLContext": "ssl: its class, for an object that the native code of TLS can use",
     "_SSLSocket": "ssl: the class of _sslobj, in which the native code of TLS finds the connection",
-    "_create_connection": "http.client: how a connection gets a socket that is bounded in time",
     "_getframe": "sys: where a warning comes from",
     "_sslobj": "ssl: the connection of an SSLSocket, or the memory BIO that it reads",
 }
