@@ -85,7 +85,7 @@ class CommittedOffset(CoordinatorTask):
 
     def __init__(self, question: OffsetFetch, known: CoordinatorCache, backoff: ExponentialBackoff) -> None:
         super().__init__(known, backoff)
-        self._question = question
+        self._request = self._question = question
         self.position: OffsetAndMetadata | None = None
         self.error: KafkaError | None = None
         self._is_answered = False

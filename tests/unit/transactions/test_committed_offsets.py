@@ -269,3 +269,7 @@ def test_a_look_up_that_is_answered_for_another_group_is_repeated() -> None:
     assert "names no coordinator" in groups.tasks["g0"].waits_for
     groups.settle()
     assert groups.positions == truth(["g0"])
+
+
+def test_a_question_for_which_there_was_no_time_says_what_it_would_have_asked() -> None:
+    assert "the coordinator of group 'g1'" in Groups(["g1"]).tasks["g1"].waits_for
