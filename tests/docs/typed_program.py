@@ -9,6 +9,7 @@ from itertools import repeat
 import kproducer
 from kproducer import (
     AsyncKafkaProducer,
+    CancelledSend,
     FutureRecordMetadata,
     JsonSerializer,
     KafkaError,
@@ -141,3 +142,9 @@ def wrong(producer: KafkaProducer) -> None:
     producer.produce("t")  # error: attr-defined
     producer.send("t").add_callback(print)  # error: attr-defined
     kproducer.KafkaConsumer()  # error: attr-defined
+
+
+def after_cancellation(error: asyncio.CancelledError) -> None:
+    report = CancelledSend.of(error)
+    if report is not None and report.record is not None:
+        report.record.add_done_callback(lambda record: print(record.result().offset))

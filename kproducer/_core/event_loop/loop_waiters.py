@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from kproducer._core.event_loop.loop_wakeup import LoopWakeup
@@ -47,6 +48,8 @@ class AwaitedRecord(Protocol):
     def result(self, timeout: float | None = None) -> RecordMetadata: ...
 
     def exception(self, timeout: float | None = None) -> KafkaError | None: ...
+
+    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None: ...
 
     def _locate(self) -> tuple[Any, int]: ...
 
