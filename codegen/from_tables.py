@@ -1,7 +1,7 @@
 """Write the files that repeat a table of the package: ``python -m codegen.from_tables [--check]``.
 
 - ``kproducer/errors/broker_errors.pyi``: the classes of ``ERROR_TABLE``, for type checkers;
-- ``kproducer/_core/config/producer_settings.py``: ``SETTINGS`` as a ``TypedDict``, for type checkers and
+- ``kproducer/_core/config/producer_settings.pyi``: ``SETTINGS`` as a ``TypedDict``, for type checkers and
   editors;
 - ``docs/reference/*.md``: settings (also all of Java's producer, and the names for security in other
   clients), errors, metrics and options of the Spark sink, for the site;
@@ -77,23 +77,13 @@ _GIVEN_TYPES = {
 
 _SETTINGS_MODULE = """\
 {generated}
-\"""The settings of a producer with their types, as type checkers and editors need them.\"""
-
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from ssl import SSLContext
+from typing import Any, Literal, TypedDict
 
-from kproducer._core.runtime.public_names import public
+from kproducer.serializers import BuiltInSerializer, Serializer
 
-if TYPE_CHECKING:
-    from ssl import SSLContext
-
-    from kproducer.serializers import BuiltInSerializer, Serializer
-
-
-@public
 class ProducerSettings(TypedDict, total=False):
     \"""The keyword arguments of ``KafkaProducer``, except ``bootstrap_servers``.
 
@@ -192,7 +182,7 @@ def derived_files() -> dict[str, str]:
     """The path of each file below the project's root, and its text."""
     return {
         "kproducer/errors/broker_errors.pyi": broker_errors_stub(),
-        "kproducer/_core/config/producer_settings.py": producer_settings(),
+        "kproducer/_core/config/producer_settings.pyi": producer_settings(),
         "docs/architecture.md": architecture_page(),
         "docs/reference/configuration.md": configuration_page(),
         "docs/reference/errors.md": errors_page(),
@@ -223,7 +213,7 @@ def broker_errors_stub() -> str:
 
 
 def producer_settings() -> str:
-    """The module with the ``TypedDict`` of all settings."""
+    """The stub with the ``TypedDict`` of all settings."""
     settings = []
     for name, meaning in meanings(producer_config, "ProducerConfig").items():
         if name == "bootstrap_servers":

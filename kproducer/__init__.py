@@ -76,7 +76,7 @@ _LATER = {
     "PartitionMetadata": "_core.client.metadata_snapshot",
     "TopicMetadata": "_core.client.metadata_snapshot",
     "ProducerConfig": "_core.config.producer_config",
-    "ProducerSettings": "_core.config.producer_settings",
+    "ProducerSettings": "_core.config.producer_config",
     "ProducerHealth": "_core.engine.producer_health",
     "BuildInfo": "_core.installation",
     "build_info": "_core.installation",

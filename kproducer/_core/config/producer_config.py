@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from kproducer._core.config.setting import (
     SECURITY_PROTOCOLS,
@@ -512,6 +512,11 @@ SETTINGS: dict[str, Setting] = {
 }
 for _name in SETTINGS:
     delattr(ProducerConfig, _name)
+if not TYPE_CHECKING:
+    # Their types are in producer_settings.pyi, which ``make generate`` writes.
+    _given = dict.fromkeys(SETTINGS.keys() - {"bootstrap_servers"}, Any)
+    ProducerSettings = public(TypedDict("ProducerSettings", _given, total=False))
+    ProducerSettings.__doc__ = "The keyword arguments of ``KafkaProducer``, except ``bootstrap_servers``."
 #: Kafka's dotted name of every setting, by attribute name. Read-only.
 DOTTED_NAMES = {name: setting.dotted or name.replace("_", ".") for name, setting in SETTINGS.items()}
 #: librdkafka's dotted name of a setting to Kafka's.
