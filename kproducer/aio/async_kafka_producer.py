@@ -316,7 +316,8 @@ class AsyncKafkaProducer:
             try:
                 return await asyncio.wait_for(self._flushed(pending), timeout_s)
             except asyncio.TimeoutError:
-                raise engine.unfinished_flush(timeout) from None
+                waiting = self._by_loop.get(asyncio.get_running_loop())
+                raise engine.unfinished_flush(timeout, 0 if waiting is None else waiting.count) from None
 
     async def _flushed(self, pending: PendingRecords) -> FlushResult:
         loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import inspect
 import json
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,12 +26,12 @@ from tests.support.kafka.kafka_python import kafka_errors as peer_errors
 # isort: on
 
 from kproducer import KafkaTimeoutError, Outcome, StringSerializer
-from kproducer._core.sending.needs import BrokersNeed
 from kproducer.compat import kafka as adapter
 from kproducer.compat.kafka import errors as adapter_errors
 from kproducer.compat.kafka import settings as adapter_settings
 from kproducer.compat.kafka.record_future import FutureRecordMetadata
 from tests.support.kafka.mock_cluster import MockCluster
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.mock_cluster,
@@ -423,14 +424,18 @@ def test_partitions_of_other_integer_types(mock_cluster: MockCluster, make: Call
     assert make().send("t", b"", partition=True).get(PATIENCE_S).partition == 1
 
 
-def test_a_constructor_that_is_interrupted_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: Any) -> None:
-        raise KeyboardInterrupt
+def test_a_constructor_that_is_interrupted_leaves_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+    def interrupt() -> None:
+        # The first attempt to connect has failed while the constructor waits for the cluster.
+        wait_until(lambda: "No broker can be reached" in caplog.text)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     before = set(threading.enumerate())
-    monkeypatch.setattr(BrokersNeed, "wait", interrupted)
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
     with pytest.raises(KeyboardInterrupt):
         adapter.KafkaProducer(bootstrap_servers=UNREACHABLE)
+    interrupter.join(PATIENCE_S)
     assert set(threading.enumerate()) <= before
 
 

@@ -146,7 +146,7 @@ def test_compiled_python_modules_can_be_run_as_sources(environment: dict[str, st
 
 SECOND_INTERPRETER = """
 import sys
-import kproducer._core.sender.sender
+import kproducer._core.kernel, kproducer._core.sender.sender
 code = '''
 import sys
 sys.path = {path!r}

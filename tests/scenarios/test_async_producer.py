@@ -49,7 +49,7 @@ from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S
 
-PRODUCE, INIT_PRODUCER_ID, END_TXN = 0, 22, 26
+PRODUCE, METADATA, INIT_PRODUCER_ID, END_TXN = 0, 3, 22, 26
 ONE_BATCH: dict[str, Any] = {"buffer_memory": 16_384, "batch_size": 16_384, "linger_ms": 0}
 #: More than half of a batch, so that each record needs memory of its own.
 LARGE = b"x" * 9_000
@@ -471,6 +471,23 @@ def test_flush_that_is_not_done_in_time(stage: Stage, cluster: FakeCluster, run:
                 await producer.flush("soon")  # type: ignore[arg-type]
             gate.open()
             await producer.flush(PATIENCE_S)
+            assert (await send).offset == 0
+
+    run(main)
+
+
+def test_flush_counts_records_that_wait_for_their_topic(
+    stage: Stage, cluster: FakeCluster, run: Runner
+) -> None:
+    gate = cluster.gate()
+    cluster.control(METADATA, faults.hold_before(gate))
+
+    async def main() -> None:
+        async with producer_of(cluster) as producer:
+            send = producer.send("t", b"x")
+            with pytest.raises(KafkaTimeoutError, match=r"flush\(0.05\): 1 records are not acknowledged yet"):
+                await producer.flush(0.05)
+            gate.open()
             assert (await send).offset == 0
 
     run(main)

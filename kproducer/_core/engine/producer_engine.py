@@ -229,12 +229,16 @@ class ProducerEngine:
             raise self.unfinished_flush(timeout)
         return result
 
-    def unfinished_flush(self, timeout: float | None) -> KafkaError:
-        """The error of a ``flush`` that was not done within ``timeout``."""
+    def unfinished_flush(self, timeout: float | None, waiting: int = 0) -> KafkaError:
+        """The error of a ``flush`` that was not done within ``timeout``.
+
+        Args:
+            waiting: records that are not accepted yet.
+        """
         if self._ended.is_set():
             # Its end fails every record. One that is still open shows a bug, and nothing will complete it.
             return ProducerClosedError("flush: the producer's I/O thread has ended")
-        count = self.accumulator.incomplete_record_count
+        count = self.accumulator.incomplete_record_count + waiting
         causes = self.last_errors()
         return KafkaTimeoutError(
             f"flush({timeout}): {count} records are not acknowledged yet{f'; {causes}' if causes else ''}"
