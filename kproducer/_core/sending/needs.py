@@ -7,9 +7,7 @@ Source: Kafka's ``KafkaProducer.waitOnMetadata`` and ``BufferPool``.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kproducer._core.accumulator.buffer_pool import BufferPool, Grant
@@ -20,6 +18,7 @@ from kproducer._core.metrics.call_times import CallTimes
 from kproducer._core.runtime.arguments import topic_mistake
 from kproducer._core.runtime.clock import Clock
 from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.runtime.thread_wakeup import ThreadWakeup
 from kproducer.errors import (
     BrokerError,
     InvalidArgumentError,
@@ -136,24 +135,16 @@ class Need:
         Raises:
             KafkaError: why the record fails; that of ``timeout_error`` after ``left_ms``.
         """
-        # A lock, and not an Event: a signal handler may close the producer while this thread is in here.
-        woken = threading.Lock()
-        woken.acquire()
-
-        def changed() -> bool:
-            with suppress(RuntimeError):  # it was released before
-                woken.release()
-            return True
-
+        woken = ThreadWakeup()
         deadline_ms = self._clock.monotonic_ms() + left_ms
         is_over = False
         try:
-            self.subscribe(changed)
+            self.subscribe(woken)
             while not self.is_met():
                 if is_over:
                     raise self.timeout_error()
                 left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
-                is_over = not self._may_wait() or not woken.acquire(timeout=left_s)
+                is_over = not self._may_wait() or not woken.wait(left_s)
         finally:
             self.cancel()
 
@@ -339,7 +330,8 @@ class TopicNeed(_UpdateNeed):
         elif snapshot.is_bootstrap:
             what = f"no metadata received from any broker of bootstrap_servers (topic {topic!r})"
         else:
-            because = f" ({self.refusal})" if self.refusal is not None else ""
+            refusal = self.refusal
+            because = f" ({refusal})" if refusal is not None else ""
             what = f"topic {topic!r} is not known to the cluster{because}"
         causes = self.last_errors()
         brokers = f"; brokers: {causes}" if causes else ""

@@ -250,9 +250,10 @@ class ClientTelemetry:
         if self.next_api_key is ApiKey.PUSH_TELEMETRY:
             # The broker may have the metrics. A gap is better than a change that is counted twice.
             self._payload.accepted()
-        # Brokers refuse a request that comes earlier than the interval.
-        subscription, backoff_ms = self.subscription, self._backoff.backoff_ms(self._failures)
-        delay_ms = backoff_ms if subscription is None else subscription.push_interval_ms
+        if self.subscription is None:
+            delay_ms = self._backoff.backoff_ms(self._failures)
+        else:
+            delay_ms = self.subscription.push_interval_ms  # brokers refuse a request that comes earlier
         self._failures += 1
         self._subscription_needed(now_ms + delay_ms)
 

@@ -129,10 +129,10 @@ class CoordinatorTask:
         request = self._in_flight or self._request
         if request is None:
             return ""
-        node = self._known.address(request).node
+        addressed, node = self._known.address(request)
         broker = "" if node is None else f", broker {node}"
         failure = self._last_failure and f"; the last attempt failed with {self._last_failure}"
-        return f"waiting for {self._known.address(request).request}{broker}{failure}"
+        return f"waiting for {addressed}{broker}{failure}"
 
     def next_request(self, now_ms: int) -> AddressedRequest | None:
         """The request that is due now; ``None``: none is, or the last one has not ended yet."""

@@ -112,6 +112,8 @@ class TransactionProtocol(CoordinatorTask):
     def next_request(self, now_ms: int) -> AddressedRequest | None:
         """The request to send now, if any."""
         life = self._life
+        if self._in_flight is not None:
+            return None  # without the lock, as below
         if life.transactional_id is None and life.state is _READY and not life.sequences.needs_new_id:
             # The usual state of an idempotent producer. Without the lock: only the I/O thread changes any of
             # this.

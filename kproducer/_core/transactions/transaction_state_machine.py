@@ -139,8 +139,9 @@ class TransactionStateMachine:
         In version 2, the next epoch fences requests that are still on their way. In version 1, the outcome of
         each batch has to be found out before the transaction is aborted.
         """
-        is_aborting = self.state is _S.ABORTABLE_ERROR or self.state is _S.ABORTING
-        return self.state is _S.FATAL_ERROR or (is_aborting and self.uses_version_2)
+        state = self.state
+        is_aborting = state is _S.ABORTABLE_ERROR or state is _S.ABORTING
+        return state is _S.FATAL_ERROR or (is_aborting and self.uses_version_2)
 
     @property
     def is_ending(self) -> bool:

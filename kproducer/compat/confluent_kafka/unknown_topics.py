@@ -12,7 +12,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kproducer._core.client.metadata_snapshot import MetadataSnapshot
@@ -20,6 +19,7 @@ from kproducer._core.client.snapshot_merger import UNKNOWN_TOPIC_OR_PARTITION_CO
 from kproducer._core.runtime import fork_and_exit
 from kproducer._core.runtime.arguments import LONGEST_WAIT_S
 from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.runtime.thread_wakeup import ThreadWakeup
 from kproducer._core.sending.admission import NEW, PendingSend
 from kproducer._core.sending.needs import MemoryNeed, Need, TopicNeed
 from kproducer.compat.confluent_kafka.delivery_reports import DeliveryReports, Report
@@ -97,10 +97,8 @@ class UnknownTopics:
         self._is_at_exit = False
         self._lost = 0
         self._last_error: KafkaError | None = None
-        #: Released by any thread when there is something to look at. A lock, because a signal handler may
-        #: wake the thread in the middle of another wake-up.
-        self._woken = threading.Lock()
-        self._woken.acquire()
+        #: Called by any thread when there is something to look at.
+        self._wake = ThreadWakeup()
 
     def add(self, topic: str, message: WaitingMessage) -> None:
         """Keep a message until its topic is known. The reports count it."""
@@ -154,12 +152,6 @@ class UnknownTopics:
                 self._last_error,
             )
 
-    def _wake(self) -> bool:
-        """On any thread. See ``Need.subscribe``."""
-        with suppress(RuntimeError):  # it was released before
-            self._woken.release()
-        return True
-
     def _run(self) -> None:
         while True:
             with self._lock:
@@ -175,7 +167,7 @@ class UnknownTopics:
                     self._thread = None
                     return
                 left_s = self._left_s(looked_s)
-            self._woken.acquire(timeout=left_s)
+            self._wake.wait(left_s)
 
     def _left_s(self, looked_s: float) -> float:
         """How long until the time of a message, or that of a missing topic, is over.
