@@ -59,11 +59,13 @@ class _Module:
 
     Args:
         name: dotted.
+        folder: its package, dotted.
         tree: its source.
     """
 
-    def __init__(self, name: str, tree: ast.Module) -> None:
+    def __init__(self, name: str, folder: str, tree: ast.Module) -> None:
         self.name = name
+        self.folder = folder
         self.tree = tree
         #: From which module each name was imported.
         self.imported = {
@@ -125,13 +127,10 @@ def _is_engine(receiver: ast.expr) -> bool:
     return ast.unparse(called).rpartition(".")[2].endswith("engine")
 
 
-def _parts_of_engine(root: Path) -> set[str]:
-    path = root / _ENGINE / "producer_engine.py"
-    if not path.exists():
-        return set()
+def _parts_of_engine(tree: ast.Module) -> set[str]:
     stored = {
         node.attr
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_own(node.value)
     }
     return stored - _OPEN_PARTS
@@ -146,11 +145,12 @@ def violations(root: Path) -> Iterable[str]:
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         # A package's own __init__ belongs to it.
         folder = name if parts[-1] == "__init__" else _package(name)
-        modules[path] = module = _Module(name, ast.parse(path.read_text()))
+        modules[path] = module = _Module(name, folder, ast.parse(path.read_text()))
         defined.setdefault(folder, set()).update(filter(_is_private, _definitions(module.tree)))
-    engine_parts = _parts_of_engine(root)
+    engine = modules.get(root / _ENGINE / "producer_engine.py")
+    engine_parts = set() if engine is None else _parts_of_engine(engine.tree)
     for path, module in modules.items():
-        folder = module.name if path.stem == "__init__" else _package(module.name)
+        folder = module.folder
         is_of_engine = path.is_relative_to(root / _ENGINE)
         for node in ast.walk(module.tree):
             problem = None

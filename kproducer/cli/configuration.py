@@ -44,8 +44,9 @@ def config() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_settings(as_json: bool) -> None:
     """List all settings with defaults and allowed values."""
+    found = _meanings()
     if as_json:
-        facts = [_facts(name, meaning) for name, meaning in _meanings().items()]
+        facts = [_facts(name, meaning) for name, meaning in found.items()]
         click.echo(json.dumps(facts, indent=2))
         return
     console = Console(highlight=False)
@@ -54,12 +55,12 @@ def list_settings(as_json: bool) -> None:
     for title in ("default", "allowed values"):
         table.add_column(title, max_width=_VALUES_COLUMNS)
     table.add_column("meaning", min_width=_MEANING_COLUMNS)
-    for name, meaning in _meanings().items():
+    for name, meaning in found.items():
         table.add_row(*map(Text, (name, _default(name), SETTINGS[name].allowed_text, meaning)))
     if table.__rich_measure__(console, console.options).minimum <= console.width:
         console.print(table)
         return
-    for name, meaning in _meanings().items():
+    for name, meaning in found.items():
         click.echo(f"{click.style(name, bold=True)}  {_default(name)}")
         sentence = _SENTENCE_END.split(meaning)[0]
         indent = "    "

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from kproducer._core.runtime.extra_packages import need_package
 from kproducer.cli.connection_options import connection_options, name_and_value, producer_config
 from kproducer.cli.deliveries import Deliveries
 from kproducer.cli.input_bytes import BrokenInputError, InterruptedInputError, StopSignals
@@ -77,12 +78,7 @@ def _check_usage(given: dict[str, Any]) -> None:
     if given["input_format"] == "parquet" and STDIN in given["files"]:
         raise click.UsageError("Parquet files are not read from beginning to end; pass a file, not stdin.")
     if given["input_format"] in ("parquet", "arrow"):
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError:
-            raise click.UsageError(
-                f"--format {given['input_format']} needs pyarrow: pip install 'kproducer[arrow]'"
-            ) from None
+        need_package(f"--format {given['input_format']}", "pyarrow", "pyarrow", "arrow")
 
 
 _column = functools.partial(click.option, metavar="COLUMN")

@@ -66,6 +66,5 @@ def _compiler(schema_format: AvroFormat | None, found: FoundSchema | None) -> pa
         SerializationError: the schema is not valid.
     """
     assert schema_format is not None
-    schema = schema_format.schema if found is None else found.schema
-    assert schema is not None
-    return partial(AvroCompiler, *schema_format.parsed(schema), found is not None)
+    parsed = schema_format.parsed(schema_format.schema_of(found))
+    return partial(AvroCompiler, *parsed, found is not None)

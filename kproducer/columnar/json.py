@@ -79,8 +79,7 @@ class Json(FormatPlans[JsonFormat]):
 
         def compiler(schema_format: JsonFormat | None, found: FoundSchema | None) -> partial[JsonCompiler]:
             assert schema_format is not None
-            schema = schema_format.schema if found is None else found.schema
-            assert schema is not None
+            schema = schema_format.schema_of(found)
             parsed = schema_format.parsed(schema) if source.conf["validate"] else None
             return partial(JsonCompiler, options, parsed)
 

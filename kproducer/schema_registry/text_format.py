@@ -9,7 +9,7 @@ from typing import Any
 from kproducer.errors import ConfigError
 from kproducer.schema_registry import answers
 from kproducer.schema_registry.client import SchemaRegistryClient
-from kproducer.schema_registry.registry_serializer import Registration, SchemaFormat
+from kproducer.schema_registry.registry_serializer import FoundSchema, Registration, SchemaFormat
 from kproducer.schema_registry.schemas import Schema
 
 
@@ -47,6 +47,12 @@ class TextFormat(SchemaFormat):
 
     def own_schema(self, registration: Registration) -> Schema | None:
         return self.schema
+
+    def schema_of(self, found: FoundSchema | None) -> Schema:
+        """The registered schema; without a registry, the application's."""
+        schema = self.schema if found is None else found.schema
+        assert schema is not None
+        return schema
 
     @abstractmethod
     def parsed(self, schema: Schema) -> tuple[Any, Mapping[str, Any]]:

@@ -86,8 +86,7 @@ class ProducerCache(Generic[P]):
     ) -> None:
         self._make_producer, self._make_timer = make_producer, make_timer
         self._reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._reset)
+        os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()

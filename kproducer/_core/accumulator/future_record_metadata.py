@@ -533,5 +533,4 @@ def _reset_lock_after_fork() -> None:
     FutureRecordMetadata._condition = threading.Condition(FutureRecordMetadata._lock)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_lock_after_fork)
+os.register_at_fork(after_in_child=_reset_lock_after_fork)

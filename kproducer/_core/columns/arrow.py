@@ -14,19 +14,13 @@ from kproducer._core.kernel import IMPLEMENTATION
 __all__ = ["REFUSALS", "TYPE_NAMES", "ArrowRows", "ArrowSource", "RowChecksum", "RowEncoder"]
 
 if TYPE_CHECKING or IMPLEMENTATION == "pure":
-    from kproducer._core.columns.pure.arrow_checksum import RowChecksum
-    from kproducer._core.columns.pure.arrow_reader import ArrowSource
-    from kproducer._core.columns.pure.arrow_rows import ArrowRows
-    from kproducer._core.columns.pure.row_encoder import RowEncoder
+    from kproducer._core.columns.pure import ArrowRows, ArrowSource, RowChecksum, RowEncoder
 else:
     try:
         # Not "from the modules": the import rules see compiled modules only as members of their package.
         from kproducer._core.columns.native import _arrow_checksum, _arrow_reader, _arrow_rows, _row_encoder
     except ImportError:
-        from kproducer._core.columns.pure.arrow_checksum import RowChecksum
-        from kproducer._core.columns.pure.arrow_reader import ArrowSource
-        from kproducer._core.columns.pure.arrow_rows import ArrowRows
-        from kproducer._core.columns.pure.row_encoder import RowEncoder
+        from kproducer._core.columns.pure import ArrowRows, ArrowSource, RowChecksum, RowEncoder
     else:
         ArrowRows = _arrow_rows.ArrowRows
         ArrowSource = _arrow_reader.ArrowSource

@@ -111,5 +111,4 @@ def _after_fork_in_child() -> None:
 # atexit runs after all non-daemon threads have ended, so it does not interrupt a send(). Daemon threads, such
 # as the I/O threads, continue until it is done.
 atexit.register(close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -13,10 +13,9 @@ from typing import Any
 
 #: Held during an import and during a fork.
 _importing = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release
-    )
+os.register_at_fork(
+    before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release
+)
 
 
 def import_module(name: str) -> Any:

@@ -53,5 +53,4 @@ def refuse_without_gil() -> None:
 
 
 refuse_without_gil()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_after_fork)
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -475,8 +475,7 @@ class Producer:
         self._serve()
 
     def _check_transactional(self) -> None:
-        self._running_engine()
-        if not self._producer.config.transactional_id:
+        if not self._running_engine().config.transactional_id:
             text = "The Transactional API requires transactional.id to be configured"
             raise KafkaException(new_error("_NOT_CONFIGURED", text))
 
@@ -615,5 +614,4 @@ def _forget_after_fork() -> None:
         producer._forget_after_fork()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_after_fork)
+os.register_at_fork(after_in_child=_forget_after_fork)
