@@ -100,6 +100,7 @@ def test_a_wheel_contains_the_source_at_its_top_level(tmp_path):
     assert "kproducer/spark/data_source.py" in names
     top = {name.partition("/")[0] for name in names if not name.partition("/")[0].endswith(".dist-info")}
     assert top == {"kproducer", "kproducer_messages", "pyspark_kproducer"}
+    assert not any(name.startswith("kproducer/spark/autoload") for name in names)
     unpacked = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(unpacked)
     # -S: without this environment's own installation, so that only the wheel's content can be found.
