@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
+import pytest
 
-from kproducer import KafkaError, KafkaProducer, Outcome, RecordMetadata
+from kproducer import KafkaError, KafkaProducer, Outcome, RecordMetadata, SendManyResult
 from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios import internals
 from tests.support.waiting import learn_topics
@@ -316,3 +317,10 @@ class PollMeter:
         assert self.count <= bound, (
             f"{self.count} polls for {event_count} events in {elapsed_s:.2f} s: the I/O thread spins"
         )
+
+
+def partial(caught: pytest.ExceptionInfo[BaseException]) -> SendManyResult:
+    """What a bulk call that has raised had accepted."""
+    result = caught.value.partial_result  # type: ignore[attr-defined]
+    assert isinstance(result, SendManyResult)
+    return result

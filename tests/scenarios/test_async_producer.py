@@ -458,9 +458,10 @@ def test_a_topic_that_does_not_appear_is_a_timeout(stage: Stage, cluster: FakeCl
 # -- flush and close ---------------------------------------------------------------------------------------
 
 
-def test_flush_that_is_not_done_in_time(stage: Stage, cluster: FakeCluster, run: Runner) -> None:
+@pytest.mark.parametrize("api", [METADATA, PRODUCE], ids=["a record without its topic", "a batch"])
+def test_flush_that_is_not_done_in_time(stage: Stage, cluster: FakeCluster, run: Runner, api: int) -> None:
     gate = cluster.gate()
-    cluster.control(PRODUCE, faults.hold_before(gate))
+    cluster.control(api, faults.hold_before(gate))
 
     async def main() -> None:
         async with producer_of(cluster) as producer:
@@ -471,23 +472,6 @@ def test_flush_that_is_not_done_in_time(stage: Stage, cluster: FakeCluster, run:
                 await producer.flush("soon")  # type: ignore[arg-type]
             gate.open()
             await producer.flush(PATIENCE_S)
-            assert (await send).offset == 0
-
-    run(main)
-
-
-def test_flush_counts_records_that_wait_for_their_topic(
-    stage: Stage, cluster: FakeCluster, run: Runner
-) -> None:
-    gate = cluster.gate()
-    cluster.control(METADATA, faults.hold_before(gate))
-
-    async def main() -> None:
-        async with producer_of(cluster) as producer:
-            send = producer.send("t", b"x")
-            with pytest.raises(KafkaTimeoutError, match=r"flush\(0.05\): 1 records are not acknowledged yet"):
-                await producer.flush(0.05)
-            gate.open()
             assert (await send).offset == 0
 
     run(main)

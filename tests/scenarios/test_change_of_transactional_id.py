@@ -9,6 +9,7 @@ from kproducer.testing.fakebroker import FakeCluster
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import WatchedProducer
+from tests.scenarios.transactions import committed
 
 PRODUCE = 0
 
@@ -25,10 +26,6 @@ def transactional(stage: Stage, cluster: FakeCluster, transactional_id: str = "t
     return stage.producer(
         cluster, enable_idempotence=True, transactional_id=transactional_id, max_block_ms=20_000
     )
-
-
-def committed(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
-    return [record.value for record in cluster.committed_records("t", partition)]
 
 
 def hand_over(producer: WatchedProducer, transactional_id: str, *values: bytes) -> PreparedTransaction:

@@ -12,6 +12,7 @@ from kproducer.testing.fakebroker import FakeCluster, Reply, RequestContext, fau
 from kproducer.testing.fakebroker.actions import Action, Silence
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer
+from tests.scenarios.transactions import answer_code
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
 
@@ -47,12 +48,7 @@ def test_no_producer_id_is_requested_before_the_first_record(stage: Stage, clust
 
 @pytest.mark.parametrize("code", [14, 15, 16, 51, 7])
 def test_init_producer_id_is_retried_until_it_succeeds(stage: Stage, cluster: FakeCluster, code: int) -> None:
-    def refuse(context: RequestContext) -> Action:
-        answer = context.apply()
-        answer.error_code = code
-        return Reply(answer)
-
-    cluster.control(INIT_PRODUCER_ID, refuse)
+    cluster.control(INIT_PRODUCER_ID, answer_code(code))
     cluster.control(INIT_PRODUCER_ID, faults.close_before())
     cluster.control(INIT_PRODUCER_ID, faults.close_after())
     producer = idempotent(stage, cluster)

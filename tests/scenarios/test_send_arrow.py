@@ -25,7 +25,7 @@ from kproducer.columnar import Json
 from kproducer.testing.fakebroker import FakeCluster, faults
 from kproducer.testing.fakebroker.batch_check import StoredRecord
 from tests.scenarios.conftest import Stage
-from tests.scenarios.harness import PATIENCE_S
+from tests.scenarios.harness import PATIENCE_S, partial
 
 PRODUCE = 0
 ONE_BATCH = {"buffer_memory": 16_384, "batch_size": 16_384}
@@ -415,12 +415,6 @@ def test_unknown_topics_and_partitions_and_closed_producers(stage: Stage) -> Non
 
 
 # -- calls that end early ----------------------------------------------------------------------------------
-
-
-def partial(caught: pytest.ExceptionInfo[BaseException]) -> SendManyResult:
-    result = caught.value.partial_result  # type: ignore[attr-defined]
-    assert isinstance(result, SendManyResult)
-    return result
 
 
 def test_a_stream_that_fails_leaves_what_was_accepted(stage: Stage, cluster: FakeCluster) -> None:

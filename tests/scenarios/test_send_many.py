@@ -27,7 +27,7 @@ from kproducer.errors.broker_errors import InvalidTopicError, error_for_code
 from kproducer.testing.fakebroker import FakeCluster, faults
 from kproducer.testing.fakebroker.batch_check import StoredRecord
 from tests.scenarios.conftest import Stage
-from tests.scenarios.harness import PATIENCE_S
+from tests.scenarios.harness import PATIENCE_S, partial
 
 PRODUCE = 0
 ONE_BATCH = {"buffer_memory": 16_384, "batch_size": 16_384}
@@ -46,12 +46,6 @@ def stored(cluster: FakeCluster, result: SendManyResult, row: int, topic: str = 
 
 def values(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
     return [record.value for record in cluster.records("t", partition)]
-
-
-def partial(caught: pytest.ExceptionInfo[BaseException]) -> SendManyResult:
-    result = caught.value.partial_result  # type: ignore[attr-defined]
-    assert isinstance(result, SendManyResult)
-    return result
 
 
 # -- contents of records -----------------------------------------------------------------------------------

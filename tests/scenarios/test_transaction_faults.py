@@ -18,10 +18,9 @@ from kproducer import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from kproducer.testing.fakebroker import FakeCluster, Reply, RequestContext, faults
-from kproducer.testing.fakebroker.actions import Action, Handler
+from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
-from tests.scenarios.transactions import committed, transactional
+from tests.scenarios.transactions import answer_code, committed, transactional
 
 PRODUCE, INIT, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 22, 25, 26, 28
 GROUP = ConsumerGroupMetadata("g")
@@ -34,17 +33,6 @@ def goes_on(producer: KafkaProducer, cluster: FakeCluster) -> None:
     with producer.transaction():
         producer.send("t", b"next", partition=0)
     assert committed(cluster) == [b"next"]
-
-
-def answer_code(code: int) -> Handler:
-    """Process the request and answer with this error; for requests where that has no effect."""
-
-    def refuse(context: RequestContext) -> Action:
-        answer = context.apply()
-        answer.error_code = code
-        return Reply(answer)
-
-    return refuse
 
 
 @pytest.mark.parametrize("code", [45, 47, 48, 59, 120], ids=lambda code: f"code {code}")

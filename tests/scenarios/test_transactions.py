@@ -20,6 +20,7 @@ from kproducer import (
 from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import WatchedProducer
+from tests.scenarios.transactions import committed
 
 PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS = 0, 22, 24, 25, 26, 28
 GROUP = ConsumerGroupMetadata("g")
@@ -42,10 +43,6 @@ def two(stage: Stage, version: int) -> FakeCluster:
 def transactional(stage: Stage, cluster: FakeCluster, **config: Any) -> WatchedProducer:
     settings = {"enable_idempotence": True, "transactional_id": "tx", "max_block_ms": 20_000, **config}
     return stage.producer(cluster, **settings)
-
-
-def committed(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
-    return [record.value for record in cluster.committed_records("t", partition)]
 
 
 def asked(cluster: FakeCluster) -> list[int]:

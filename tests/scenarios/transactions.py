@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kproducer import KafkaProducer
-from kproducer.testing.fakebroker import FakeCluster
+from kproducer.testing.fakebroker import FakeCluster, Reply, RequestContext
+from kproducer.testing.fakebroker.actions import Action, Handler
 from tests.scenarios.conftest import Stage
 
 
@@ -17,3 +18,14 @@ def transactional(stage: Stage, cluster: FakeCluster, **config: Any) -> KafkaPro
 
 def committed(cluster: FakeCluster, partition: int = 0) -> list[bytes | None]:
     return [record.value for record in cluster.committed_records("t", partition)]
+
+
+def answer_code(code: int) -> Handler:
+    """Process the request and answer with this error; for requests where that has no effect."""
+
+    def refuse(context: RequestContext) -> Action:
+        answer = context.apply()
+        answer.error_code = code
+        return Reply(answer)
+
+    return refuse

@@ -36,7 +36,6 @@ class FakeProducer:
         self.errors: dict[int, KafkaError] = {}
         self.refusals: dict[int, Exception] = {}
         self.closed_with: list[float | None] = []
-        self.flush_count = 0
         self._waiting: list[tuple[int, ProduceRequestResult]] = []
 
     def arrow_sink(self, topic, columns):
@@ -80,7 +79,6 @@ class FakeProducer:
             result.release()
 
     def flush(self, timeout: float | None = None) -> None:
-        self.flush_count += 1
         self.settle()
 
     def metrics(self) -> dict[str, Any]:

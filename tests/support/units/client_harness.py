@@ -32,7 +32,6 @@ class NoteTakingUpdater:
     def __init__(self, nodes: Sequence[Node] = NODES) -> None:
         self.nodes = list(nodes)
         self.due = False
-        self.client: NetworkClient | None = None
         self.disconnects: list[tuple[str, KafkaError]] = []
         self.failures: list[KafkaError | None] = []
         self.successes: list[Any] = []
@@ -40,9 +39,6 @@ class NoteTakingUpdater:
         self.cluster_id: str | None = None
         self.bootstrap_error = None
         self.wrong_brokers: list[str] = []
-
-    def attach(self, client: NetworkClient) -> None:
-        self.client = client
 
     def fetch_nodes(self) -> Sequence[Node]:
         return self.nodes
@@ -104,7 +100,6 @@ class Harness:
     def __init__(
         self,
         nodes: Sequence[Node] = NODES,
-        seed: int = 1,
         begin_lookup: BeginLookup | None = None,
         sasl: SaslMechanism | None = None,
         **settings: Any,
@@ -123,7 +118,7 @@ class Harness:
             self.clock,
             sasl=sasl,
             begin_lookup=begin_lookup or at_once(self.resolve),
-            random=random.Random(seed),
+            random=random.Random(1),
         )
 
     def resolve(self, host: str, port: int) -> list[ResolvedAddress]:

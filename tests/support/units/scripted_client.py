@@ -49,7 +49,6 @@ class ScriptedClient:
         self.sent: list[SentRequest] = []
         self.answered: set[int] = set()
         self.poll_timeouts: list[int] = []
-        self.wakeups = 0
         self.closed = False
         self.fail_send: Exception | None = None
         self.on_poll: Callable[[], None] | None = None
@@ -115,8 +114,7 @@ class ScriptedClient:
                 response.request.callback(response)
         return responses
 
-    def wakeup(self) -> None:
-        self.wakeups += 1
+    def wakeup(self) -> None: ...
 
     def close(self) -> None:
         self.closed = True

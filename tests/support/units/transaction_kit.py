@@ -114,6 +114,8 @@ class Kit:
         )
         self.brokers = {1: SimpleNamespace(node_id=1, up=True, advertised=("b1", 9092))}
         self.violations: list[str] = []
+        #: The APIs of the requests that were answered.
+        self.asked: list[int] = []
         self.coordination = Coordination(self.brokers, self.topics, lambda: 0)  # type: ignore[arg-type]
         self.manager = TransactionManager(
             TRANSACTIONAL_ID if transactional else None,
@@ -299,6 +301,13 @@ class Kit:
             self.request = None if addressed is None else addressed.request
         return self.request
 
+    def do(self, operation: Any) -> None:
+        """Settle; raise the operation's error."""
+        self.settle()
+        assert operation.has_ended
+        self.manager.state_machine.acknowledge(operation)
+        operation.raise_if_failed()
+
     def reply(
         self, code: int | None = None, lost: bool = False, applied: bool = True, late: bool = False
     ) -> None:
@@ -306,6 +315,7 @@ class Kit:
         (``late``), or lost."""
         request = self.request
         assert request is not None
+        self.asked.append(request.api_key)
         self.request = None
         version = request.latest_version
         if request.api_key == 22:

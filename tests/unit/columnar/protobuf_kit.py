@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from google.protobuf import (
@@ -20,15 +21,12 @@ from google.protobuf.message_factory import GetMessageClass
 
 from kproducer._core.bulk.column_format import ColumnsToEncode, CompiledColumns
 from kproducer._core.columns.encoder_plan import ArrowField, Misfit
-from kproducer._core.columns.pure.arrow_reader import ArrowSource
-from kproducer._core.columns.pure.row_encoder import RowEncoder
 from kproducer.columnar import Protobuf
+from tests.support.columnar.encoders import Encoders
 
-try:
-    from kproducer._core.columns.native import _arrow_reader, _row_encoder
-except ImportError:
-    # Not built: the pure kernel alone is compared with protobuf.
-    _arrow_reader = _row_encoder = None
+KERNELS = [Encoders.of("pure")]
+with suppress(ImportError):  # not built: the pure kernel alone is compared with protobuf
+    KERNELS.append(Encoders.of("native"))
 
 Field = descriptor_pb2.FieldDescriptorProto
 KNOWN_FILES = [
@@ -163,9 +161,7 @@ def compiled(
     given: Any, data: Any, *, taken: tuple[str, ...] = (), topic: str | None = "t", role: str = "value"
 ) -> CompiledColumns:
     """How a format makes the keys or values of a call."""
-    source = ArrowSource(data) if _arrow_reader is None else _arrow_reader.ArrowSource(data)
-    fields = tuple(map(ArrowField.of, source.fields()))
-    source.close()
+    fields = tuple(map(ArrowField.of, KERNELS[-1].fields(data)))
     plan: CompiledColumns = given.compile_columns(ColumnsToEncode(fields, frozenset(taken), topic, role))
     return plan
 
@@ -173,21 +169,10 @@ def compiled(
 def encode(given: Any, data: Any, **more: Any) -> list[bytes | tuple[str, Misfit] | None]:
     """All rows, as both kernels encode them: bytes, ``None``, or the place and reason of a misfit."""
     plan = compiled(given, data, **more).plan
-    encoded = _rows(RowEncoder(plan), ArrowSource(data))
-    if _row_encoder is not None:
-        assert _rows(_row_encoder.RowEncoder(plan), _arrow_reader.ArrowSource(data)) == encoded
+    encoded, *others = [kernel.encode(data, plan) for kernel in KERNELS]
+    assert all(each == encoded for each in others)
     nodes = plan.nodes
     return [(nodes[row[0]].place, Misfit(row[1])) if isinstance(row, tuple) else row for row in encoded]
-
-
-def _rows(encoder: Any, source: Any) -> list[Any]:
-    rows: list[Any] = []
-    while (count := source.next_chunk()) >= 0:
-        # In two parts, as a call writes blocks.
-        rows += encoder.encode_rows(source, 0, count // 3)
-        rows += encoder.encode_rows(source, count // 3, count - count // 3)
-    source.close()
-    return rows
 
 
 def parsed(message: Any, rows: list[Any]) -> list[Any]:

@@ -5,27 +5,19 @@ The structs are made by hand: no library would write them. The pure kernel leave
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import pytest
 
 from kproducer._core.columns.encoder_plan import EncoderPlan, Format, JsonOperation, Misfit, PlanNode
 from tests.unit.columns.hostile_arrow import Exported, array, schema
+from tests.unit.columns.test_arrow_hostile import ints, longs
 
 _arrow_reader: Any = pytest.importorskip("kproducer._core.columns.native._arrow_reader", exc_type=ImportError)
 _row_encoder: Any = pytest.importorskip("kproducer._core.columns.native._row_encoder", exc_type=ImportError)
 
 TEXT = PlanNode(JsonOperation.TEXT, 0)
 INTEGER = PlanNode(JsonOperation.INTEGER, 0)
-
-
-def ints(*numbers: int) -> bytes:
-    return struct.pack(f"<{len(numbers)}i", *numbers)
-
-
-def longs(*numbers: int) -> bytes:
-    return struct.pack(f"<{len(numbers)}q", *numbers)
 
 
 def written(node: PlanNode, column: Any, rows: int = 2) -> list[Any]:

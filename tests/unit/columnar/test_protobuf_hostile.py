@@ -16,6 +16,7 @@ from kproducer._core.columns.encoder_plan import ArrowField
 from kproducer.columnar import Protobuf
 from tests.unit.columnar.protobuf_kit import compiled, message_class
 from tests.unit.columns.hostile_arrow import Exported, array, schema
+from tests.unit.columns.test_arrow_hostile import ints
 
 _arrow_reader = pytest.importorskip("kproducer._core.columns.native._arrow_reader", exc_type=ImportError)
 _row_encoder = pytest.importorskip("kproducer._core.columns.native._row_encoder", exc_type=ImportError)
@@ -42,10 +43,6 @@ MESSAGE = message_class(
     }
     """
 )
-
-
-def ints(*numbers: int) -> bytes:
-    return struct.pack(f"<{len(numbers)}i", *numbers)
 
 
 def encode(name: str, column_schema: Any, column_array: Any, rows: int = 1) -> list[Any]:

@@ -6,6 +6,7 @@ Each test runs twice, with PortableChannelIo and, where the native kernel is in 
 from __future__ import annotations
 
 import gc
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,10 +16,17 @@ import kproducer._core.network.selector as selector_module
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.network.channel_io import PlaintextChannelIo, PortableChannelIo
 from kproducer._core.network.selector import Selector
-from tests.support.loopback import open_descriptors
+from tests.support.loopback import Listener, open_descriptors, poll_until
 from tests.support.manual_clock import ManualClock
 
 MAX_IDLE_MS = 540_000
+
+
+def connect(selector: Selector, listener: Listener, connection_id: str = "0") -> socket.socket:
+    selector.connect(connection_id, listener.address, listener.family)
+    peer = listener.accept()
+    poll_until(selector, lambda: connection_id in selector.connected)
+    return peer
 
 
 @pytest.fixture

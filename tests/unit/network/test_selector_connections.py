@@ -19,14 +19,7 @@ from kproducer.errors import DisconnectedError, IllegalStateError, NetworkError
 from kproducer.errors.internal_errors import IdleDisconnectError
 from tests.support.loopback import HOST, Listener, closed_port, frame, open_descriptors, poll_until
 from tests.support.manual_clock import ManualClock
-from tests.unit.network.conftest import MAX_IDLE_MS
-
-
-def connect(selector: Selector, listener: Listener, connection_id: str = "0") -> socket.socket:
-    selector.connect(connection_id, listener.address, listener.family)
-    peer = listener.accept()
-    poll_until(selector, lambda: connection_id in selector.connected)
-    return peer
+from tests.unit.network.conftest import MAX_IDLE_MS, connect
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])

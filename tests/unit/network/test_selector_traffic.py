@@ -15,13 +15,7 @@ from kproducer._core.network.selector import Selector
 from kproducer._core.network.transport_layer import TransportLayer
 from kproducer.errors import DisconnectedError, IllegalStateError, RemoteProtocolError
 from tests.support.loopback import PATIENCE_S, Listener, frame, poll_until, receive_exactly
-
-
-def connect(selector: Selector, listener: Listener, connection_id: str = "0") -> socket.socket:
-    selector.connect(connection_id, listener.address, listener.family)
-    peer = listener.accept()
-    poll_until(selector, lambda: connection_id in selector.connected)
-    return peer
+from tests.unit.network.conftest import connect
 
 
 def reset(selector: Selector, peer: socket.socket) -> None:

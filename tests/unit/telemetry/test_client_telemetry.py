@@ -393,7 +393,6 @@ class AnyOrder(RuleBasedStateMachine):
         self.bench = Bench()
         self.pending = None
         self.closed_ms = None
-        self.last_request_ms = None
 
     @property
     def telemetry(self):

@@ -31,21 +31,15 @@ class Stage(Kit):
 
     def __init__(self, version: int = 2, **options: Any) -> None:
         super().__init__(version=version, **options)
-        self.asked: list[tuple[int, str]] = []
+        self.looked_up: list[tuple[int, str]] = []
 
     def reply(self, code: int | None = None, lost: bool = False, applied: bool = True) -> None:
         assert self.request is not None
         message = self.request.build(self.request.latest_version)
         if self.request.api_key in (FIND, INIT):
             name = message.coordinator_keys[0] if self.request.api_key == FIND else message.transactional_id
-            self.asked.append((self.request.api_key, name))
+            self.looked_up.append((self.request.api_key, name))
         super().reply(code, lost, applied)
-
-    def do(self, operation: Any) -> None:
-        self.settle()
-        assert operation.has_ended
-        self.manager.state_machine.acknowledge(operation)
-        operation.raise_if_failed()
 
     def initialize(self, transactional_id: str) -> None:
         self.manager.state_machine.change_transactional_id(transactional_id)
@@ -109,7 +103,7 @@ def test_a_coordinator_is_looked_up_once_for_each_id(version: int) -> None:
     kit = Stage(version)
     for name in ("a", "b", "a", "b"):
         kit.initialize(name)
-    assert kit.asked == [(FIND, "a"), (INIT, "a"), (FIND, "b"), (INIT, "b"), (INIT, "a"), (INIT, "b")]
+    assert kit.looked_up == [(FIND, "a"), (INIT, "a"), (FIND, "b"), (INIT, "b"), (INIT, "a"), (INIT, "b")]
 
 
 def test_a_refusal_under_one_id_says_nothing_about_the_next() -> None:

@@ -27,19 +27,7 @@ class Stage(Kit):
 
     def __init__(self, version: int = 1, **options: Any) -> None:
         super().__init__(version=version, **options)
-        self.asked: list[int] = []
         self.do(self.manager.state_machine.begin_initialize())
-
-    def do(self, operation: Any) -> None:
-        self.settle()
-        assert operation.has_ended
-        self.manager.state_machine.acknowledge(operation)
-        operation.raise_if_failed()
-
-    def reply(self, *arguments: Any, **how: Any) -> None:
-        assert self.request is not None
-        self.asked.append(self.request.api_key)
-        super().reply(*arguments, **how)
 
     def reply_to(self, api_key: int, **how: Any) -> None:
         """Let all go well up to the next request of an API, and answer that one so."""

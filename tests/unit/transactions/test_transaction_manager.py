@@ -48,24 +48,10 @@ class Stage(Kit):
 
     def __init__(self, version: int = 2, begin: bool = True, **options: Any) -> None:
         super().__init__(version=version, **options)
-        self.asked: list[int] = []
         if begin:
             self.do(self.manager.state_machine.begin_initialize())
             self.manager.state_machine.begin_transaction()
             self.asked.clear()
-
-    def reply(
-        self, code: int | None = None, lost: bool = False, applied: bool = True, late: bool = False
-    ) -> None:
-        assert self.request is not None
-        self.asked.append(self.request.api_key)
-        super().reply(code, lost, applied, late)
-
-    def do(self, operation: Any) -> None:
-        self.settle()
-        assert operation.has_ended
-        self.manager.state_machine.acknowledge(operation)
-        operation.raise_if_failed()
 
     def commit(self) -> None:
         self.do(self.manager.state_machine.begin_commit())
