@@ -25,7 +25,8 @@ _PURE_SCENARIOS = (
     " sending_in_transactions"
 )
 #: The pure kernel affects how records get into batches and how batches are completed. Everything else runs
-#: once, with the native core; tests/unit/kernel, tests/unit/columns, tests/unit/network and tests/codegen compare both.
+#: once, with the native core; tests/unit/kernel, tests/unit/columns, tests/unit/network and tests/codegen
+#: compare both.
 _PURE_TESTS = (
     "tests/unit/records",
     "tests/unit/accumulator",
