@@ -63,7 +63,9 @@ _PYTHON_MODULES = {
     for name in names.split()
 }
 #: It uses epoll. Systems without it use Python's selectors instead.
-_LINUX_MODULE = "kproducer._core.network._native_channel_io"
+_LINUX_MODULES = ("kproducer._core.network._native_channel_io",)
+#: Where the C code is that several modules include.
+_C_SOURCES = Path("kproducer", "_core", "kernel", "native")
 #: The code of all of them; the modules beside the sources only refer to it. ``__mypyc`` is added by mypyc.
 _GROUP = "kproducer._core._compiled"
 _SHARED = f"{_GROUP}__mypyc"
@@ -335,14 +337,14 @@ def _mypyc_extensions() -> list[setuptools.Extension]:
 
 def _cython_extensions() -> list[setuptools.Extension]:
     declarations = [
-        str(path) for folder in _SOURCES for kind in ("pxd", "h") for path in Path(folder).rglob(f"*.{kind}")
+        str(path) for folder in _SOURCES for kind in ("pxd", "h", "c") for path in Path(folder).rglob(f"*.{kind}")
     ]
     return [
         setuptools.Extension(
             name,
             [str(source)],
             depends=declarations,
-            include_dirs=[str(source.parent)],
+            include_dirs=[str(source.parent), str(_C_SOURCES)],
             optional=True,
         )
         for name, source in native_sources(Path()).items()
@@ -452,7 +454,8 @@ def native_sources(root: Path) -> dict[str, Path]:
         for source in (root / folder).rglob("*.pyx"):
             found[".".join(source.relative_to(root / start).with_suffix("").parts)] = source
     if sys.platform != "linux":
-        found.pop(_LINUX_MODULE, None)
+        for name in _LINUX_MODULES:
+            found.pop(name, None)
     return dict(sorted(found.items()))
 
 

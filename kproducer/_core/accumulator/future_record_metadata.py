@@ -85,6 +85,17 @@ class ProduceRequestResult:
         self._future_waiters: dict[int, _FutureWaiters] = {}
         self._listeners: list[Callable[[], object]] = []
 
+    @classmethod
+    def around(cls, outcome: BatchOutcome) -> ProduceRequestResult:
+        """The result of a batch that has an outcome already, decided or not."""
+        made = cls.__new__(cls)
+        made.outcome = outcome
+        made.parts = None
+        made._record_errors = None
+        made._future_waiters = {}
+        made._listeners = []
+        return made
+
     @property
     def topic_partition(self) -> TopicPartition:
         """Where the batch goes."""
@@ -141,11 +152,7 @@ class ProduceRequestResult:
         """Run the delivery callbacks in order, then wake the waiting threads. Logs what callbacks raise."""
         raised = deliveries.run(self.outcome, self._error_copy_for, self._log_raised) if deliveries else 0
         if raised > 1:
-            _log.error(
-                "%d delivery callbacks for one batch of %s raised; of their errors, only the first is logged",
-                raised,
-                self.topic_partition,
-            )
+            self.log_all_raised(raised)
         with FutureRecordMetadata._lock:
             self.outcome.done = True
             self.outcome.firing_thread_id = 0
@@ -172,6 +179,14 @@ class ProduceRequestResult:
             callbacks, attached.callbacks = attached.callbacks, []
             for done_callback in callbacks:
                 _run_done_callback(done_callback, future)
+
+    def log_all_raised(self, count: int) -> None:
+        """Log that several callbacks have raised."""
+        _log.error(
+            "%d delivery callbacks for one batch of %s raised; of their errors, only the first is logged",
+            count,
+            self.topic_partition,
+        )
 
     def _error_copy_for(self, index: int) -> KafkaError | None:
         error = self.error_for(index)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kproducer.errors import ConfigError
 
@@ -39,3 +39,16 @@ if not TYPE_CHECKING and _wanted != "pure":
         _log.debug("kernel: native")
 if not TYPE_CHECKING and IMPLEMENTATION == "pure":
     from kproducer._core.kernel.pure import *
+
+
+def _data_plane() -> Any:
+    if IMPLEMENTATION == "pure":
+        return None
+    # Not "from the module": the import rules see compiled modules only as members of their package.
+    from kproducer._core.kernel.native import _lane
+
+    return _lane
+
+
+#: The compiled data plane (``native/plane.h``), which has no twin; ``None`` with the pure kernel.
+data_plane = _data_plane()

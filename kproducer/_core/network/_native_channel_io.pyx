@@ -17,11 +17,25 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.ref cimport PyObject
 from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
-from libc.stdint cimport uint32_t
+from libc.stdint cimport INT64_MIN, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 from posix.uio cimport iovec
 from posix.unistd cimport close as close_descriptor, getpid
 
+from kproducer._core.kernel.native._lane cimport (
+    KP_FRAME_DONE,
+    KP_FRAME_FOREIGN,
+    KP_FRAME_MORE,
+    KP_NEVER_MS,
+    FastLane,
+    KpLane,
+    Plane,
+    kp_frame,
+    lane_drain,
+    lane_next_ms,
+    lane_receive,
+    lane_write,
+)
 from kproducer._core.network._openssl cimport (
     BIO_CTRL_INFO,
     BIO_CTRL_PENDING,
@@ -44,6 +58,9 @@ cdef extern from "<sys/socket.h>" nogil:
     int MSG_DONTWAIT
     int MSG_NOSIGNAL
 
+cdef extern from "<unistd.h>" nogil:
+    ssize_t read_descriptor "read"(int fd, void *data, size_t size)
+
 cdef extern from "<sys/epoll.h>" nogil:
     ctypedef union epoll_data_t:
         int fd
@@ -59,6 +76,17 @@ cdef extern from "<sys/epoll.h>" nogil:
     int EPOLL_CTL_DEL
     uint32_t EPOLLIN
     uint32_t EPOLLOUT
+
+cdef extern from *:
+    """
+    #include <time.h>
+    static long long KP_STEP_MS(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    }
+    """
+    int64_t KP_STEP_MS() noexcept nogil
 
 cdef extern from "<limits.h>":
     """
@@ -101,6 +129,8 @@ cdef struct SocketState:
     bint established
     bint stalled             # the socket took less than it was offered; epoll tells when it has space again
     bint broken              # a write failed; the socket is not used again before it is closed
+    KpLane *lane             # borrowed from the NativeSocket's FastLane; NULL: only Python sends
+    bint is_lane_stalled     # the socket was full when the lane wrote
     uint32_t interest        # as registered with epoll; 0: not registered
     iovec *pieces            # [next, count) still have to be written
     Py_buffer *views         # [pinned, count) are held
@@ -181,7 +211,7 @@ cdef int update_interest(int epoll_fd, SocketState *sock) noexcept nogil:
     cdef epoll_event event
     cdef uint32_t wanted = sock.awaited
     if sock.established:
-        wanted = EPOLLIN | EPOLLOUT if sock.stalled else EPOLLIN
+        wanted = EPOLLIN | EPOLLOUT if sock.stalled or sock.is_lane_stalled else EPOLLIN
     if wanted == sock.interest:
         return 0
     event.events = wanted
@@ -465,6 +495,7 @@ cdef class NativeSocket:
     cdef SocketIo io
     cdef object owner
     cdef TlsSession tls
+    cdef FastLane lane
 
     def __cinit__(self, SocketIo io not None, int fd, object owner):
         self.io = io
@@ -497,6 +528,19 @@ cdef class NativeSocket:
         self.state.established = True
         if self.state.tls != NULL and self.state.tls.unread:
             self.io.has_unread = True
+        self.io.update(&self.state)
+
+    def use_lane(self, FastLane lane):
+        """Let a lane write to the socket, after what is queued, and read from it first; ``None``: no more."""
+        self.io.check_idle()
+        self.lane = lane
+        self.state.lane = NULL if lane is None else &lane.c
+        self.state.is_lane_stalled = False
+
+    def note_full(self):
+        """The socket has taken a part of the first frame in the queue. Raises OSError."""
+        self.io.check_idle()
+        self.state.stalled = True
         self.io.update(&self.state)
 
     def queue(self, list buffers):
@@ -577,12 +621,18 @@ cdef class SocketIo:
     cdef Py_ssize_t outcome_capacity
     cdef char *scratch       # for plaintext that is joined, and ciphertext that was sent; NULL without TLS
     cdef bint has_unread     # a TlsState may have ``unread`` set
+    cdef Plane plane         # None: no socket has a lane
+    #: Frames that answer requests of Python on a connection with a lane: (owner, payload).
+    cdef readonly list frames
+    #: Return after each answered request, because Python waits for them: the close.
+    cdef public bint returns_early
 
     def __cinit__(self, int wakeup_fd, bytearray read_buffer not None, Py_ssize_t read_size_bytes):
         self.epoll_fd = -1
         self.wakeup_fd = wakeup_fd
         self.pid = getpid()
         self.sockets = {}
+        self.frames = []
         PyObject_GetBuffer(read_buffer, &self.arena, PyBUF_WRITABLE)
         self.read_size_bytes = read_size_bytes
         self.events = <epoll_event *>resized(NULL, MAX_EVENTS * sizeof(epoll_event))
@@ -628,6 +678,16 @@ cdef class SocketIo:
             raise
         return sock
 
+    def use_plane(self, Plane plane not None):
+        """The lanes of its sockets are those of this plane. Raises OSError."""
+        cdef epoll_event event
+        event.events = EPOLLIN
+        event.data.fd = plane.wake_fd
+        self.check_idle()
+        if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, plane.wake_fd, &event) < 0:
+            raise OSError(errno, os.strerror(errno))
+        self.plane = plane
+
     cdef update(self, SocketState *state):
         if self.epoll_fd < 0 or state.fd < 0:
             return
@@ -652,6 +712,8 @@ cdef class SocketIo:
         sock.owner = None
         sock.state.tls = NULL
         sock.tls = None
+        sock.state.lane = NULL
+        sock.lane = None
 
     cdef check_idle(self):
         if self.busy:
@@ -689,8 +751,9 @@ cdef class SocketIo:
         cdef NativeSocket sock
         cdef SocketState *state
         cdef Outcome *outcome
-        cdef uint32_t bits
-        cdef char drained[64]
+        cdef bint is_woken = False
+        cdef bint has_lanes = self.plane is not None and self.plane.lane_count > 0
+        cdef int64_t now_ms = 0, until_ms = KP_NEVER_MS
         cdef char *scratch = self.scratch
         if self.epoll_fd < 0:
             raise ValueError("the sockets are closed")
@@ -712,47 +775,177 @@ cdef class SocketIo:
                 write_queued(self.epoll_fd, state, outcome, scratch)
                 if state.broken:
                     timeout_ms = 0
-            made = count
-            ready = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0 if self.has_unread else timeout_ms)
-            code = errno if ready < 0 else 0
-            if self.has_unread:
-                self.has_unread = False
-                for at in range(self.by_fd_size):
-                    state = self.by_fd[at]
-                    if state == NULL or state.tls == NULL or not state.tls.unread or state.broken:
-                        continue
-                    outcome = &self.outcomes[made]
-                    begin_outcome(outcome, state, READ)
-                    made += 1
-                    self.read(state, &read_at, False, outcome)
-            for at in range(ready):
-                if self.events[at].data.fd == self.wakeup_fd:
-                    recv(self.wakeup_fd, drained, sizeof(drained), MSG_DONTWAIT)
-                    continue
-                if self.events[at].data.fd >= self.by_fd_size:
-                    continue
-                state = self.by_fd[self.events[at].data.fd]
-                if state == NULL or state.broken:
-                    continue
-                bits = self.events[at].events
-                outcome = &self.outcomes[made]
-                # The next read or write on the socket reports an error or hang-up.
-                begin_outcome(
-                    outcome, state, (READ if bits & ~EPOLLOUT else 0) | (WRITE if bits & ~EPOLLIN else 0)
-                )
-                made += 1
-                if not state.established:
-                    continue
-                if outcome.mask & READ:
-                    self.read(state, &read_at, True, outcome)
-                if (
-                    outcome.mask & WRITE and (state.next < state.count or state.stalled)
-                    and outcome.read_count and not outcome.read_errno
-                ):
-                    write_queued(self.epoll_fd, state, outcome, scratch)
+        made = count
+        if not has_lanes:
+            with nogil:
+                ready = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0 if self.has_unread else timeout_ms)
+                code = errno if ready < 0 else 0
+                self.serve(ready, &made, &read_at, &is_woken)
+        else:
+            now_ms = KP_STEP_MS()
+            until_ms = KP_NEVER_MS if timeout_ms < 0 else now_ms + timeout_ms
+            while True:
+                read_at = 0
+                with nogil:
+                    self.drain_lanes(now_ms, &made)
+                    ready = self.wait(until_ms if made == count else INT64_MIN, now_ms)
+                    code = errno if ready < 0 else 0
+                    self.serve(ready, &made, &read_at, &is_woken)
+                    now_ms = KP_STEP_MS()
+                if self.plane.settle(now_ms) and self.returns_early:
+                    is_woken = True
+                if self.epoll_fd < 0:
+                    return []  # a callback has forked, and this is the child
+                if made > count or is_woken or self.frames or ready < 0 or now_ms >= until_ms:
+                    break
+                if now_ms >= self.plane.expiry_ms():
+                    break
+                if count:
+                    # What was written is reported before a long wait: it ends requests.
+                    break
         if ready < 0 and code != EINTR:
             raise OSError(code, os.strerror(code))
         return self.report(made)
+
+    cdef void drain_lanes(self, int64_t now_ms, Py_ssize_t *made) noexcept nogil:
+        """Write what the lanes have to send, except behind frames of Python that are not written yet."""
+        cdef Py_ssize_t at
+        cdef KpLane *lane
+        cdef SocketState *state
+        for at in range(self.plane.lane_count):
+            lane = self.plane.lane_table[at]
+            if lane.fd < 0 or lane.fd >= self.by_fd_size:
+                continue
+            state = self.by_fd[lane.fd]
+            if state == NULL or state.lane != lane or state.broken or state.next < state.count:
+                continue
+            if lane_next_ms(lane) <= now_ms:
+                lane_drain(lane, now_ms)
+                self.write_lane(state, made)
+
+    cdef void write_lane(self, SocketState *state, Py_ssize_t *made) noexcept nogil:
+        """Go on writing the requests of a lane."""
+        cdef int code = lane_write(state.lane)
+        if not code:
+            state.is_lane_stalled = state.lane.stalled
+            code = update_interest(self.epoll_fd, state)
+        if code:
+            state.broken = True
+            begin_outcome(&self.outcomes[made[0]], state, WRITE)
+            self.outcomes[made[0]].write_errno = code
+            made[0] += 1
+
+    cdef int wait(self, int64_t until_ms, int64_t now_ms) noexcept nogil:
+        """Wait until then for events, or until a lane has something to send. Negative: as ``epoll_wait``."""
+        cdef int64_t lanes_ms, left_ms
+        cdef int ready
+        if self.has_unread or until_ms <= now_ms:
+            return epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0)
+        # First the announcement, then the look: see plane.h.
+        until_ms = min(until_ms, self.plane.expiry_ms())
+        self.plane.set_sleep(min(until_ms, self.plane.next_ms()))
+        lanes_ms = min(until_ms, self.plane.next_ms())
+        left_ms = lanes_ms - now_ms if lanes_ms > now_ms else 0
+        ready = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, <int>min(left_ms, <int64_t>3600000))
+        self.plane.set_sleep(INT64_MIN)
+        return ready
+
+    cdef void serve(self, int ready, Py_ssize_t *made, Py_ssize_t *read_at, bint *is_woken) noexcept nogil:
+        """Read and write where ``epoll_wait`` has found events."""
+        cdef Py_ssize_t at
+        cdef SocketState *state
+        cdef Outcome *outcome
+        cdef uint32_t bits
+        cdef char drained[64]
+        cdef char *scratch = self.scratch
+        if self.has_unread:
+            self.has_unread = False
+            for at in range(self.by_fd_size):
+                state = self.by_fd[at]
+                if state == NULL or state.tls == NULL or not state.tls.unread or state.broken:
+                    continue
+                outcome = &self.outcomes[made[0]]
+                begin_outcome(outcome, state, READ)
+                made[0] += 1
+                self.read(state, read_at, False, outcome)
+        for at in range(ready):
+            if self.events[at].data.fd == self.wakeup_fd:
+                recv(self.wakeup_fd, drained, sizeof(drained), MSG_DONTWAIT)
+                is_woken[0] = True
+                continue
+            if self.plane is not None and self.events[at].data.fd == self.plane.wake_fd:
+                read_descriptor(self.plane.wake_fd, drained, 8)
+                continue
+            if self.events[at].data.fd >= self.by_fd_size:
+                continue
+            state = self.by_fd[self.events[at].data.fd]
+            if state == NULL or state.broken:
+                continue
+            bits = self.events[at].events
+            if state.lane != NULL and self.serve_lane(state, bits, made, read_at):
+                continue
+            outcome = &self.outcomes[made[0]]
+            # The next read or write on the socket reports an error or hang-up.
+            begin_outcome(
+                outcome, state, (READ if bits & ~EPOLLOUT else 0) | (WRITE if bits & ~EPOLLIN else 0)
+            )
+            made[0] += 1
+            if not state.established:
+                continue
+            if outcome.mask & READ:
+                self.read(state, read_at, True, outcome)
+            if (
+                outcome.mask & WRITE and (state.next < state.count or state.stalled)
+                and outcome.read_count and not outcome.read_errno
+            ):
+                write_queued(self.epoll_fd, state, outcome, scratch)
+
+    cdef bint serve_lane(self, SocketState *state, uint32_t bits, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:
+        """Read the responses of a lane and go on writing. False: Python has to look at this event."""
+        cdef Outcome *outcome
+        cdef const unsigned char *data
+        cdef const unsigned char *frame
+        cdef int64_t left, consumed, frame_size
+        cdef kp_frame kind
+        if not state.established or state.stalled or state.next < state.count or bits & ~(EPOLLIN | EPOLLOUT):
+            return self.hand_over(state)
+        if bits & EPOLLIN:
+            outcome = &self.outcomes[made[0]]
+            begin_outcome(outcome, state, READ)
+            self.read(state, read_at, True, outcome)
+            if outcome.read_count <= 0 and not outcome.read_errno and outcome.read_count != 0:
+                return True  # nothing there, or no space: the next wait reports it again
+            if outcome.read_count <= 0:
+                made[0] += 1
+                self.hand_over(state)
+                return True
+            data = <const unsigned char *>self.arena.buf + outcome.read_at
+            left = outcome.read_count
+            while left:
+                kind = lane_receive(state.lane, data, left, &consumed, &frame, &frame_size)
+                data += consumed
+                left -= consumed
+                if kind == KP_FRAME_MORE:
+                    break
+                if kind == KP_FRAME_FOREIGN:
+                    with gil:
+                        self.frames.append((<object>state.owner, <bytes>frame[:frame_size]))
+                elif kind != KP_FRAME_DONE:
+                    # From this frame on, Python reads.
+                    outcome.read_at = <Py_ssize_t>(data - <const unsigned char *>self.arena.buf)
+                    outcome.read_count = <Py_ssize_t>left
+                    made[0] += 1
+                    self.hand_over(state)
+                    return True
+        if bits & EPOLLOUT:
+            self.write_lane(state, made)
+        return True
+
+    cdef bint hand_over(self, SocketState *state) noexcept nogil:
+        """Mark the lane: Python takes it back before it looks at the events. Returns False."""
+        with gil:
+            (<FastLane>state.lane.owner).needs_python = True
+        return False
 
     cdef void read(self, SocketState *sock, Py_ssize_t *position, bint readable, Outcome *outcome) noexcept nogil:
         """Read from an established socket into the buffer, if it has space."""

@@ -20,6 +20,7 @@ cdef class RecordAppender:
     cdef readonly object batch_result
     cdef readonly BatchOutcome outcome
     cdef readonly object future_type
+    # Public to compiled code alone, which may move them.
     cdef readonly Deliveries deliveries
     # For send_many: the id of the RowSender that used this appender last, and the number that `batch_result` has there.
     cdef long long row_sender_id
@@ -32,6 +33,7 @@ cdef class RecordAppender:
 
 cdef class AppendSlot:
     cdef public RecordAppender appender
+    cdef public object part
     cdef readonly object lock
 
 

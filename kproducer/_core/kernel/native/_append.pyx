@@ -81,7 +81,7 @@ cdef class RecordAppender:
 cdef inline void bind(RecordFuture future, RecordAppender appender, int index, long long timestamp_ms, int key_size,
                       int value_size) noexcept:
     """Make it the future of the record with this index in the appender's batch."""
-    future._batch_result = appender.batch_result
+    future._owner = appender.batch_result
     future._outcome = appender.outcome
     future._index = index
     future._timestamp_ms = timestamp_ms
@@ -98,6 +98,7 @@ cdef class AppendSlot:
     Attributes:
         appender: of the open batch; ``None``: there is none, or compiled code must not append to it now.
         lock: the partition's; held by code that writes without the interpreter lock.
+        part: the ``FastPart`` that has the open batch instead, if the partition is armed (see ``plane.h``).
     """
 
     def __cinit__(self, lock):

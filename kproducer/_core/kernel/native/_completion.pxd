@@ -17,9 +17,17 @@ cdef class BatchOutcome:
     cpdef object metadata(self, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size)
 
 
+# A ProduceRequestResult that is made when something asks for it: the result of most batches is never looked at.
+cdef class _LazyResult:
+    cdef readonly BatchOutcome outcome
+    cdef object _made
+    cdef object _make
+
+
 # The base of FutureRecordMetadata, and the one compiled class that has a subclass.
 cdef class RecordFuture:
-    cdef public object _batch_result
+    # The ProduceRequestResult, or a _LazyResult. `_batch_result` is always the former.
+    cdef object _owner
     cdef public BatchOutcome _outcome
     cdef public long long _timestamp_ms
     cdef public int _index

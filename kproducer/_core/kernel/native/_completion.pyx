@@ -117,18 +117,38 @@ cdef inline bint delivered(BatchOutcome outcome) noexcept:
     return (outcome is not None and outcome.error is None and not outcome.is_split and outcome.is_readable())
 
 
+cdef class _LazyResult:
+    """See ``_completion.pxd``. ``_make(outcome)`` makes the result."""
+
+    @property
+    def result(self):
+        if self._made is None:
+            made = self._make(self.outcome)
+            if self._made is None:  # no other thread was faster
+                self._made = made
+        return self._made
+
+
 # -- futures ---------------------------------------------------------------------------------------------------
 
 cdef class RecordFuture:
     """See ``pure/completion.py``."""
 
     def __init__(self, result, BatchOutcome outcome, index, timestamp_ms, key_size, value_size):
-        self._batch_result = result
+        self._owner = result
         self._outcome = outcome
         self._index = index
         self._timestamp_ms = timestamp_ms
         self._key_size = key_size
         self._value_size = value_size
+
+    @property
+    def _batch_result(self):
+        return (<_LazyResult>self._owner).result if isinstance(self._owner, _LazyResult) else self._owner
+
+    @_batch_result.setter
+    def _batch_result(self, result):
+        self._owner = result
 
     def __setattr__(self, name, value):
         # An attribute that the application sets may refer back to the future: the collector must track it from now on.

@@ -22,6 +22,7 @@ from functools import update_wrapper
 from kproducer._core.kernel.native._append cimport (
     ANY_PARTITION,
     NO_PARTITION,
+    AppendSlot,
     RecordAppender,
     StickyPartition,
     TopicSlots,
@@ -30,10 +31,12 @@ from kproducer._core.kernel.native._append cimport (
     fill_plain_record,
     open_appender,
     partition_number,
+    slot_of,
     timestamp_number,
 )
 from kproducer._core.kernel.native._batch cimport Record, partition_of_key, regular_headers
 from kproducer._core.kernel.native._completion cimport RecordFuture, new_future
+from kproducer._core.kernel.native._lane cimport FastPart, append_to_part
 
 cdef extern from "Python.h":
     int PyCallable_Check(PyObject* op) noexcept
@@ -145,6 +148,7 @@ cdef class FastSend:
         cdef RecordFuture future
         cdef StickyPartition sticky = None
         cdef RecordAppender appender
+        cdef AppendSlot slot
         cdef Record record
         cdef bytes tail = None
         cdef Py_ssize_t number
@@ -182,6 +186,11 @@ cdef class FastSend:
                 number = sticky.partition
             else:
                 number = partition_of_key(record.key, record.key_size, count)
+        slot = slot_of(slots, number)
+        if slot is not None and slot.part is not None:
+            if not append_to_part(<FastPart?>slot.part, &record, future, on_delivery, sticky):
+                return None
+            return future
         appender = open_appender(slots, number, sticky)
         if appender is None or not appender.append_record(&record, future, on_delivery):
             return None

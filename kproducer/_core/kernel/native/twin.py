@@ -10,7 +10,7 @@ __all__: list[str] = []
 for _module in (batch_header, _append, _batch, _completion, _fast_send, _send_many):
     for _name, _value in vars(_module).items():
         # A module also has names that it imports.
-        if getattr(_value, "__module__", "") == _module.__name__:
+        if getattr(_value, "__module__", "") == _module.__name__ and _name[0] != "_":
             globals()[_name] = _value
             __all__.append(_name)
 

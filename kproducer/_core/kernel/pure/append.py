@@ -101,10 +101,12 @@ class AppendSlot:
     Attributes:
         appender: of the open batch; ``None``: there is none, or compiled code must not append to it now.
         lock: the partition's; held by code that writes without the interpreter lock.
+        part: compiled code only.
     """
 
     lock: Any
     appender: RecordAppender | None = attrs.field(init=False, default=None)
+    part: Any = attrs.field(init=False, default=None)
 
 
 @attrs.define(eq=False)

@@ -1,0 +1,141 @@
+# Binds plane.h, which describes structures, owners, locks and events.
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+
+from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartition
+from kproducer._core.kernel.native._batch cimport Record
+from kproducer._core.kernel.native._completion cimport RecordFuture, _LazyResult
+
+cdef extern from "plane.h" nogil:
+    int64_t KP_NEVER_MS
+    ctypedef enum kp_frame:
+        KP_FRAME_MORE
+        KP_FRAME_DONE
+        KP_FRAME_FOREIGN
+        KP_FRAME_UNUSUAL
+    ctypedef struct KpPlane:
+        int64_t linger_ms, request_timeout_ms, delivery_timeout_ms
+    ctypedef struct KpTopic:
+        KpPart **parts
+        int32_t part_count
+        const unsigned char *name
+        int32_t name_size
+        unsigned char id[16]
+        bint has_id
+    ctypedef struct KpPart:
+        KpLane *lane
+        KpTopic *topic
+        KpBatch *open
+        KpBatch *flying_first
+        int32_t index
+        void *owner
+    ctypedef struct KpBatch:
+        KpBatch *next
+        KpPart *part
+        void *owner
+        unsigned char *data
+        int64_t end, base_timestamp_ms, max_timestamp_ms, begun_ms, closed_ms, base_offset, log_append_time_ms
+        int32_t record_count
+        uint8_t state
+    ctypedef struct iovec:
+        void *iov_base
+        size_t iov_len
+    ctypedef struct KpRequest:
+        KpRequest *next
+        int32_t correlation_id, batch_count, topic_count, piece_count, next_piece
+        int64_t sent_ms, frame_bytes, bytes_left, response_bytes
+        KpBatch **batches
+        iovec *pieces
+    ctypedef struct KpLane:
+        KpPlane *plane
+        int fd
+        int16_t version
+        int32_t most_in_flight, fields_size, next_correlation_id, foreign, in_flight
+        int64_t most_request_bytes, partial_size
+        const unsigned char *fields
+        unsigned char *partial
+        void *owner
+        bint armed, stalled
+        KpRequest *first
+
+# As the functions of plane.h with these names.
+cdef int64_t lane_next_ms(KpLane *lane) noexcept nogil
+cdef int64_t lane_expiry_ms(KpLane *lane) noexcept nogil
+cdef int lane_drain(KpLane *lane, int64_t now_ms) noexcept nogil
+cdef int lane_write(KpLane *lane) noexcept nogil
+cdef kp_frame lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
+                           const unsigned char **frame, int64_t *frame_size) noexcept nogil
+
+
+cdef class Plane:
+    cdef KpPlane c
+    cdef readonly int wake_fd
+    cdef readonly dict incomplete
+    cdef readonly list lanes
+    cdef KpLane **lane_table
+    cdef readonly Py_ssize_t lane_count
+    cdef object _future_type, _metadata_type, _make_result, _allocate, _deallocate
+    cdef Py_ssize_t _batch_size, _first_bytes
+    cdef readonly bint is_closed
+
+    cdef void wake(self) noexcept
+    # Stores when the I/O thread wakes by itself; INT64_MIN: it is awake.
+    cdef void set_sleep(self, int64_t until_ms) noexcept nogil
+    cdef int64_t next_ms(self) noexcept nogil
+    # When Python has to look for timeouts.
+    cdef int64_t expiry_ms(self) noexcept nogil
+    # Settles the answered requests of all lanes. Returns how many.
+    cdef Py_ssize_t settle(self, int64_t now_ms) except -1
+
+
+cdef class FastLane:
+    cdef KpLane c
+    cdef readonly Plane plane
+    cdef readonly object owner
+    cdef bytes _fields
+    cdef readonly dict parts
+    # Set by the step: an event that Python has to handle first.
+    cdef public bint needs_python
+    # Counted with the interpreter lock; the I/O thread adds them to its metrics and sets them to 0.
+    cdef public double requests, request_bytes, request_bytes_max, response_bytes, response_bytes_max
+    cdef public double latency_ms, latency_ms_max, batches, batch_bytes, batch_bytes_max, records, records_max
+    cdef public double queue_ms, queue_ms_max
+
+    cdef settle_request(self, KpRequest *request, int64_t now_ms)
+
+
+cdef class FastTopic:
+    cdef KpTopic c
+    cdef readonly str name
+    cdef bytes _encoded
+    cdef Py_ssize_t _room
+    cdef public double batches, records, records_max, batch_bytes, batch_bytes_max
+
+    cdef int add(self, FastPart part) except -1
+
+
+cdef class FastBatch(_LazyResult):
+    cdef KpBatch c
+    cdef readonly RecordAppender appender
+    cdef readonly FastPart part
+    # Its place in the sending order of the partition.
+    cdef readonly long long order
+    # What it is now, once it was handed back.
+    cdef public object successor
+
+    cdef succeed(self)
+    cdef abandon(self)
+
+
+cdef class FastPart:
+    cdef KpPart c
+    cdef readonly Plane plane
+    cdef readonly FastTopic topic
+    cdef readonly FastLane lane
+    cdef readonly object topic_partition
+    cdef public bint fills_batches
+    cdef public long long next_order
+
+
+# Appends to the armed partition. `sticky`: why it was chosen. 0: the general path has to do it, nothing has changed.
+cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
+                        StickyPartition sticky) except -1

@@ -1,0 +1,1 @@
+"""The compiled data plane; ``kproducer._core.kernel`` imports it."""

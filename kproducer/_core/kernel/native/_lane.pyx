@@ -1,0 +1,681 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: auto_pickle=False, annotation_typing=False
+"""Plane, FastLane, FastTopic, FastPart, FastBatch: the objects around the structures of ``plane.h``.
+
+They own the memory that the structures refer to. Unless noted, everything here needs the interpreter lock; the
+structures do not.
+"""
+
+from __future__ import annotations
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport INT64_MIN, uint32_t
+from libc.string cimport memcpy, memset
+
+from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartition, count_record, should_switch_partition
+from kproducer._core.kernel.native._batch cimport BatchWriter, Record, fill_record
+from kproducer._core.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future, _LazyResult
+
+import os
+
+cdef extern from *:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <time.h>
+    static long long KP_NOW_MS(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    }
+    """
+    int64_t KP_NOW_MS() noexcept nogil
+
+cdef extern from "plane.c" nogil:
+    int64_t kp_lane_next_ms(KpLane *lane)
+    int64_t kp_lane_oldest_ms(KpLane *lane)
+    int64_t kp_lane_expiry_ms(KpLane *lane)
+    int kp_lane_drain(KpLane *lane, int64_t now_ms)
+    int kp_lane_write(KpLane *lane)
+    kp_frame kp_lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
+                             const unsigned char **frame, int64_t *frame_size)
+    uint32_t kp_crc32c(const unsigned char *data, size_t size)
+    uint32_t kp_crc32c_table(const unsigned char *data, size_t size)
+    void kp_part_init(KpPart *part, KpPlane *plane, KpTopic *topic, int32_t index, void *owner)
+    void kp_part_lock(KpPart *part)
+    bint kp_part_try_lock(KpPart *part)
+    void kp_part_unlock(KpPart *part)
+    void kp_part_note(KpBatch *open, int64_t end, int32_t count, int64_t base_ms, int64_t max_ms)
+    bint kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms)
+    bint kp_part_close_open(KpPart *part, int64_t now_ms)
+    KpBatch *kp_part_detach(KpPart *part)
+    void kp_part_arm(KpPart *part, KpLane *lane)
+    void kp_lane_init(KpLane *lane, KpPlane *plane, void *owner)
+    void kp_lane_free(KpLane *lane)
+    KpRequest *kp_lane_take_done(KpLane *lane)
+    KpRequest *kp_lane_take_requests(KpLane *lane)
+    void kp_request_free(KpRequest *request)
+    void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms)
+    void kp_plane_set_sends_everything(KpPlane *plane, int on)
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident() noexcept
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t write(int fd, const void *data, size_t size)
+    int close(int fd)
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int eventfd(unsigned int value, int flags)
+    int EFD_CLOEXEC
+    int EFD_NONBLOCK
+
+cdef enum:
+    # How often a thread that holds the interpreter lock tries a lock of the plane before it lets other threads run.
+    SPINS = 200
+
+
+# -- for the module of the sockets, to which the code in plane.c is not linked -----------------------------------
+
+cdef int64_t lane_next_ms(KpLane *lane) noexcept nogil:
+    return kp_lane_next_ms(lane)
+
+
+cdef int64_t lane_expiry_ms(KpLane *lane) noexcept nogil:
+    return kp_lane_expiry_ms(lane)
+
+
+cdef int lane_drain(KpLane *lane, int64_t now_ms) noexcept nogil:
+    return kp_lane_drain(lane, now_ms)
+
+
+cdef int lane_write(KpLane *lane) noexcept nogil:
+    return kp_lane_write(lane)
+
+
+cdef kp_frame lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
+                           const unsigned char **frame, int64_t *frame_size) noexcept nogil:
+    return kp_lane_receive(lane, data, size, consumed, frame, frame_size)
+
+
+def crc32c(data, bint in_table=False):
+    """The CRC-32C of bytes; for tests."""
+    cdef const unsigned char[::1] view = data
+    if not view.shape[0]:
+        return 0
+    return kp_crc32c_table(&view[0], view.shape[0]) if in_table else kp_crc32c(&view[0], view.shape[0])
+
+
+# -- the producer ----------------------------------------------------------------------------------------------
+
+@cython.final
+cdef class Plane:
+    """The data plane of one producer.
+
+    Args:
+        linger_ms, request_timeout_ms, delivery_timeout_ms, batch_size: as configured.
+        first_bytes: the size of the first buffer of a batch.
+        future_type: a subclass of ``RecordFuture``.
+        metadata_type: of ``BatchOutcome``.
+        make_result: makes a ``ProduceRequestResult`` around a ``BatchOutcome``.
+        allocate: ``BufferPool.try_allocate``.
+        deallocate: ``BufferPool.deallocate``.
+        incomplete: the accumulator's dict of batches without an outcome.
+    """
+
+    def __cinit__(self, *, long long linger_ms, long long request_timeout_ms, long long delivery_timeout_ms,
+                  Py_ssize_t batch_size, Py_ssize_t first_bytes, future_type, metadata_type, make_result, allocate,
+                  deallocate, dict incomplete not None):
+        self.c.linger_ms = linger_ms
+        self.c.request_timeout_ms = request_timeout_ms
+        self.c.delivery_timeout_ms = delivery_timeout_ms
+        kp_plane_set_sleep(&self.c, INT64_MIN)
+        self.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+        if self.wake_fd < 0:
+            raise OSError("eventfd failed")
+        self._batch_size = batch_size
+        self._first_bytes = first_bytes
+        self._future_type = future_type
+        self._metadata_type = metadata_type
+        self._make_result = make_result
+        self._allocate = allocate
+        self._deallocate = deallocate
+        self.incomplete = incomplete
+        self.lanes = []
+
+    def __dealloc__(self):
+        if self.wake_fd >= 0:
+            close(self.wake_fd)
+        PyMem_Free(self.lane_table)
+
+    def close(self):
+        """Arm nothing any more. The descriptor stays open until the object is freed: threads may write to it."""
+        self.is_closed = True
+
+    def send_everything(self, bint on):
+        """Nothing lingers while a flush or the close is under way, or a thread waits for memory."""
+        kp_plane_set_sends_everything(&self.c, on)
+        if on:
+            self.wake()
+
+    cdef void wake(self) noexcept:
+        cdef unsigned long long one = 1
+        write(self.wake_fd, &one, sizeof(one))
+
+    cdef void set_sleep(self, int64_t until_ms) noexcept nogil:
+        kp_plane_set_sleep(&self.c, until_ms)
+
+    cdef int64_t next_ms(self) noexcept nogil:
+        """When any lane has something to send; INT64_MIN: now."""
+        cdef int64_t when = KP_NEVER_MS
+        cdef Py_ssize_t at
+        for at in range(self.lane_count):
+            when = min(when, kp_lane_next_ms(self.lane_table[at]))
+        return when
+
+    cdef int64_t expiry_ms(self) noexcept nogil:
+        cdef int64_t when = KP_NEVER_MS
+        cdef Py_ssize_t at
+        for at in range(self.lane_count):
+            when = min(when, kp_lane_expiry_ms(self.lane_table[at]))
+        return when
+
+    def add_lane(self, FastLane lane not None):
+        """For the next step on."""
+        cdef void *grown = PyMem_Realloc(self.lane_table, (self.lane_count + 1) * sizeof(KpLane *))
+        if grown == NULL:
+            raise MemoryError
+        self.lane_table = <KpLane **>grown
+        self.lanes.append(lane)
+        self.lane_table[self.lane_count] = &lane.c
+        self.lane_count += 1
+
+    def remove_lane(self, FastLane lane not None):
+        """It was handed back, and its connection has ended."""
+        cdef Py_ssize_t at
+        cdef FastLane each
+        self.lanes.remove(lane)
+        for at, each in enumerate(self.lanes):
+            self.lane_table[at] = &each.c
+        self.lane_count = len(self.lanes)
+
+    cdef Py_ssize_t settle(self, int64_t now_ms) except -1:
+        cdef KpRequest *request
+        cdef KpRequest *following
+        cdef Py_ssize_t count = 0
+        cdef FastLane lane
+        for lane in list(self.lanes):
+            request = kp_lane_take_done(&lane.c)
+            while request != NULL:
+                following = request.next
+                try:
+                    lane.settle_request(request, now_ms)
+                finally:
+                    kp_request_free(request)
+                request = following
+                count += 1
+        return count
+
+
+# -- connections -----------------------------------------------------------------------------------------------
+
+@cython.final
+cdef class FastLane:
+    """One ready connection.
+
+    Args:
+        owner: its node id as text.
+        version: of Produce.
+        fields: what is between the correlation id and the number of topics in each frame.
+        most_in_flight: requests on the connection.
+        most_request_bytes: records in one request, unless a single batch has more.
+    """
+
+    def __cinit__(self, Plane plane not None, owner, int fd, int version, bytes fields not None, int most_in_flight,
+                  long long most_request_bytes):
+        kp_lane_init(&self.c, &plane.c, <void *>self)
+        self.plane = plane
+        self.owner = owner
+        self._fields = fields
+        self.c.fd = fd
+        self.c.version = <int16_t>version
+        self.c.fields = fields
+        self.c.fields_size = <int32_t>len(fields)
+        self.c.most_in_flight = most_in_flight
+        self.c.most_request_bytes = most_request_bytes
+        self.parts = {}
+
+    def __dealloc__(self):
+        kp_lane_free(&self.c)
+
+    @property
+    def in_flight(self):
+        """How many requests wait for their response."""
+        return self.c.in_flight
+
+    @property
+    def version(self):
+        """Of Produce."""
+        return self.c.version
+
+    @property
+    def fd(self):
+        """Of the socket."""
+        return self.c.fd
+
+    @property
+    def is_armed(self):
+        """Whether it may send."""
+        return self.c.armed
+
+    @is_armed.setter
+    def is_armed(self, bint armed):
+        self.c.armed = armed
+
+    @property
+    def foreign(self):
+        """How many requests of Python are in flight before its own."""
+        return self.c.foreign
+
+    @foreign.setter
+    def foreign(self, int count):
+        self.c.foreign = count
+
+    @property
+    def next_correlation_id(self):
+        """Of its next request."""
+        return self.c.next_correlation_id
+
+    @next_correlation_id.setter
+    def next_correlation_id(self, int number):
+        self.c.next_correlation_id = number
+
+    @property
+    def oldest_ms(self):
+        """A time before which no batch took its last record."""
+        return kp_lane_oldest_ms(&self.c)
+
+    @property
+    def oldest_sent_ms(self):
+        """When the oldest request in flight was sent."""
+        return KP_NEVER_MS if self.c.first == NULL else self.c.first.sent_ms
+
+    def take_partial(self):
+        """The bytes of a frame that has not arrived completely; they are not the lane's any more."""
+        cdef bytes partial = self.c.partial[:self.c.partial_size] if self.c.partial_size else b""
+        self.c.partial_size = 0
+        return partial
+
+    def take_requests(self):
+        """The requests in flight, oldest first: (correlation id, ms when sent, batches, frame size, pieces not written)."""
+        cdef KpRequest *request = kp_lane_take_requests(&self.c)
+        cdef KpRequest *following
+        cdef KpBatch *batch
+        cdef list result = []
+        cdef list pieces
+        cdef int at
+        while request != NULL:
+            following = request.next
+            batches = []
+            for at in range(request.batch_count):
+                batch = request.batches[at]
+                batch.next = NULL
+                batches.append(<FastBatch>batch.owner)
+            pieces = []
+            if request.bytes_left:
+                # Copied: this is rare, and the memory of the small pieces goes with the request.
+                for at in range(request.next_piece, request.piece_count):
+                    pieces.append((<char *>request.pieces[at].iov_base)[:request.pieces[at].iov_len])
+            result.append((request.correlation_id, request.sent_ms, batches, request.frame_bytes, pieces))
+            kp_request_free(request)
+            request = following
+        return result
+
+    # For tests, which have no step.
+
+    def drain(self, long long now_ms):
+        """Lay out and write what is due. Returns the number of requests."""
+        return kp_lane_drain(&self.c, now_ms)
+
+    def write(self):
+        """Go on writing. Returns errno."""
+        return kp_lane_write(&self.c)
+
+    def receive(self, bytes data not None, long long now_ms):
+        """Read frames; returns what each one was, with the payload of those that are Python's, and the bytes left."""
+        cdef const unsigned char *frame
+        cdef int64_t frame_size, consumed
+        cdef Py_ssize_t at = 0
+        cdef kp_frame kind
+        cdef list found = []
+        while at < len(data):
+            kind = kp_lane_receive(&self.c, <const unsigned char *>data + at, len(data) - at, &consumed, &frame,
+                                   &frame_size)
+            at += consumed
+            if kind == KP_FRAME_MORE:
+                break
+            found.append((("more", "done", "foreign", "unusual")[<int>kind],
+                          <bytes>frame[:frame_size] if frame != NULL else b""))
+            if kind == KP_FRAME_UNUSUAL:
+                break
+        self.plane.settle(now_ms)
+        return found, data[at:]
+
+    cdef settle_request(self, KpRequest *request, int64_t now_ms):
+        cdef double latency_ms = now_ms - request.sent_ms
+        cdef KpBatch *batch
+        cdef FastTopic topic
+        cdef double size
+        cdef double queue_ms
+        cdef int at
+        self.requests += 1
+        self.request_bytes += request.frame_bytes
+        self.request_bytes_max = max(self.request_bytes_max, <double>request.frame_bytes)
+        self.response_bytes += request.response_bytes
+        self.response_bytes_max = max(self.response_bytes_max, <double>request.response_bytes)
+        self.latency_ms += latency_ms
+        self.latency_ms_max = max(self.latency_ms_max, latency_ms)
+        for at in range(request.batch_count):
+            batch = request.batches[at]
+            topic = (<FastPart>batch.part.owner).topic
+            size = batch.end
+            queue_ms = request.sent_ms - batch.begun_ms
+            self.batches += 1
+            self.batch_bytes += size
+            self.batch_bytes_max = max(self.batch_bytes_max, size)
+            self.records += batch.record_count
+            self.queue_ms += queue_ms
+            self.queue_ms_max = max(self.queue_ms_max, queue_ms)
+            topic.batches += 1
+            topic.records += batch.record_count
+            topic.records_max = max(topic.records_max, <double>batch.record_count)
+            topic.batch_bytes += size
+            topic.batch_bytes_max = max(topic.batch_bytes_max, size)
+        for at in range(request.batch_count):
+            (<FastBatch>request.batches[at].owner).succeed()
+
+
+# -- partitions ------------------------------------------------------------------------------------------------
+
+@cython.final
+cdef class FastTopic:
+    """One topic as it is in frames.
+
+    Args:
+        encoded: its name as in a frame, or its id.
+        is_id: which of the two.
+    """
+
+    def __cinit__(self, str name not None, bytes encoded not None, bint is_id):
+        self.name = name
+        self._encoded = encoded
+        if is_id:
+            if len(encoded) != 16:
+                raise ValueError("a topic id has 16 bytes")
+            self.c.has_id = True
+            memcpy(self.c.id, <const char *>encoded, 16)
+        else:
+            self.c.name = encoded
+            self.c.name_size = <int32_t>len(encoded)
+
+    def __dealloc__(self):
+        PyMem_Free(self.c.parts)
+
+    cdef int add(self, FastPart part) except -1:
+        cdef Py_ssize_t needed = part.c.index + 1
+        cdef void *grown
+        if needed > self._room:
+            needed = max(needed, 2 * self._room)
+            grown = PyMem_Realloc(self.c.parts, needed * sizeof(KpPart *))
+            if grown == NULL:
+                raise MemoryError
+            self.c.parts = <KpPart **>grown
+            self._room = needed
+        if part.c.index + 1 > self.c.part_count:
+            memset(self.c.parts + self.c.part_count, 0, (part.c.index + 1 - self.c.part_count) * sizeof(KpPart *))
+            self.c.part_count = part.c.index + 1
+        self.c.parts[part.c.index] = &part.c
+        return 0
+
+
+@cython.final
+cdef class FastPart:
+    """One partition whose open batch compiled code begins.
+
+    Attributes:
+        lane: by which it was armed last. Whether it is armed is known under its lock alone.
+        fills_batches: the last batch was full, so the next one begins with a large buffer.
+    """
+
+    def __cinit__(self, Plane plane not None, FastTopic topic not None, topic_partition):
+        self.plane = plane
+        self.topic = topic
+        self.topic_partition = topic_partition
+        kp_part_init(&self.c, &plane.c, &topic.c, topic_partition[1], <void *>self)
+
+    def arm(self, FastLane lane not None):
+        """Give it to a lane. Its queue is empty, and its queue's lock is held. I/O thread."""
+        self.topic.add(self)
+        self.lane = lane
+        lane.parts[self] = None
+        kp_part_arm(&self.c, &lane.c)
+
+    @property
+    def is_in_flight(self):
+        """Whether a request with one of its batches waits for its response. I/O thread."""
+        return self.c.flying_first != NULL
+
+    def disarm(self):
+        """Take it from its lane; its requests in flight stay there. Returns its other batches, oldest first."""
+        cdef KpBatch *batch
+        cdef list batches = []
+        lock(&self.c)
+        batch = kp_part_detach(&self.c)
+        kp_part_unlock(&self.c)
+        if self.lane is not None:
+            self.lane.parts.pop(self, None)
+        while batch != NULL:
+            batches.append(<FastBatch>batch.owner)
+            batch = batch.next
+        return batches
+
+    def try_append(self, timestamp_ms, key, value, headers, on_delivery):
+        """Encode one record; begin a batch with it if need be.
+
+        Returns:
+            The record's future; ``None``: this partition is not armed any more, there is no memory, or the record is
+            too large for the usual buffer. Nothing has changed.
+
+        Raises:
+            TypeError, ValueError, OverflowError: as ``BatchWriter.append``.
+        """
+        cdef Record record
+        cdef bytes tail = fill_record(&record, timestamp_ms, key, value, headers)
+        cdef RecordFuture future = new_future(self.plane._future_type)
+        return future if append_to_part(self, &record, future, on_delivery, None) else None
+
+
+@cython.final
+cdef class FastBatch(_LazyResult):
+    """A batch of an armed partition. ``plane.incomplete`` holds it until it has its outcome or is handed back.
+
+    Python code that finds it there sees it as it would see a ``ProducerBatch``.
+    """
+
+    def __repr__(self):
+        return f"<FastBatch {self.part.topic_partition} records={self.c.record_count}>"
+
+    @property
+    def topic_partition(self):
+        return self.part.topic_partition
+
+    @property
+    def record_count(self):
+        return self.c.record_count if self.successor is None else self.successor.record_count
+
+    @property
+    def created_ms(self):
+        return self.c.begun_ms
+
+    @property
+    def closed_ms(self):
+        return self.c.closed_ms
+
+    @property
+    def is_open(self):
+        """Whether it may take more records, as of when it was handed back."""
+        return self.c.state == 0
+
+    @property
+    def is_done(self):
+        return self.outcome.settled or self.outcome.is_split
+
+    @property
+    def in_flight(self):
+        return self.c.state == 2
+
+    def hand_over(self):
+        """The appender with the same writer, result and callbacks. The memory is the caller's from here on."""
+        cdef RecordAppender old = self.appender
+        cdef RecordAppender appender = RecordAppender(old.writer, self.result, self.outcome, old.future_type)
+        appender.deliveries = old.deliveries
+        self.appender = None
+        return appender
+
+    @property
+    def send_count(self):
+        return 1 if self.c.state >= 2 else 0
+
+    cdef succeed(self):
+        """The broker has it. Run its callbacks, wake the threads that wait for it, and return its memory."""
+        cdef BatchOutcome outcome = self.outcome
+        cdef Deliveries deliveries = self.appender.deliveries
+        cdef Plane plane = self.part.plane
+        cdef object buffer = self.appender.writer.buffer
+        if not outcome.settled and not outcome.is_split:
+            outcome.base_offset = self.c.base_offset
+            outcome.log_append_time_ms = self.c.log_append_time_ms
+            outcome.settled = True
+            if deliveries._count:
+                outcome.firing_thread_id = PyThread_get_thread_ident()
+                raised = deliveries.run(outcome, None, self._log_raised)
+                if raised > 1:
+                    self.result.log_all_raised(raised)
+            outcome.done = True
+            outcome.firing_thread_id = 0
+            # A thread that has made the result since then sees that it is done: see add_listener.
+            if self._made is not None:
+                self._made.release()
+        plane.incomplete.pop(self, None)
+        self.appender = None
+        plane._deallocate(buffer)
+
+    cdef abandon(self):
+        """It takes no record. A flush may have found it meanwhile."""
+        self.part.plane.incomplete.pop(self, None)
+        self.appender = None
+        self.outcome.settled = self.outcome.done = True
+        if self._made is not None:
+            self._made.release()
+
+    def _log_raised(self):
+        self.result._log_raised()
+
+
+# -- appending -------------------------------------------------------------------------------------------------
+
+cdef void lock(KpPart *part) noexcept:
+    """Take its lock; with the interpreter lock held, which others get while this waits for long."""
+    cdef int spin
+    while True:
+        for spin in range(SPINS):
+            if kp_part_try_lock(part):
+                return
+        with nogil:
+            kp_part_lock(part)
+            kp_part_unlock(part)
+
+
+cdef inline void note(FastBatch batch) noexcept:
+    cdef BatchWriter writer = batch.appender.writer
+    kp_part_note(&batch.c, writer.position, <int32_t>writer.record_count, writer.base_timestamp_ms, writer.max_timestamp_ms)
+
+
+cdef FastBatch new_batch(FastPart part, object buffer):
+    cdef Plane plane = part.plane
+    cdef FastBatch batch = FastBatch.__new__(FastBatch)
+    cdef BatchWriter writer = BatchWriter.__new__(BatchWriter, buffer)
+    batch.part = part
+    batch._make = plane._make_result
+    batch.outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
+    batch.appender = RecordAppender.__new__(RecordAppender, writer, batch, batch.outcome, plane._future_type)
+    batch.c.owner = <void *>batch
+    batch.c.data = <unsigned char *>writer._data
+    return batch
+
+
+cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
+                        StickyPartition sticky) except -1:
+    cdef Plane plane = part.plane
+    cdef FastBatch batch = None
+    cdef FastBatch begun = None
+    cdef BatchWriter writer
+    cdef object buffer = None
+    cdef int taken = 0
+    cdef bint wakes = False
+    cdef int round
+    cdef int64_t now_ms
+    if sticky is not None and sticky.produced_bytes >= sticky.switch_at_bytes:
+        return 0  # it may be time to switch to another partition
+    for round in range(2):
+        lock(&part.c)
+        try:
+            if part.c.lane == NULL:
+                break
+            if part.c.open != NULL:
+                batch = <FastBatch>part.c.open.owner
+                taken = batch.appender.append_record(record, future, on_delivery)
+                if taken:
+                    note(batch)
+                    writer = batch.appender.writer
+                    if writer.position >= writer.limit:
+                        part.fills_batches = True
+                        wakes = kp_part_close_open(&part.c, KP_NOW_MS())
+                    break
+                part.fills_batches = True
+            if begun is not None:
+                # As RecordBatchBuilder: only the first record may take more than ``batch_size``.
+                writer = begun.appender.writer
+                taken = begun.appender.append_record(record, future, on_delivery)
+                if taken:
+                    writer.limit = min(plane._batch_size, writer._size)
+                    note(begun)
+                    now_ms = KP_NOW_MS()
+                    begun.order = part.next_order
+                    part.next_order += 1
+                    wakes = kp_part_begin(&part.c, &begun.c, now_ms)
+                    if writer.position >= writer.limit:
+                        wakes |= kp_part_close_open(&part.c, now_ms)
+                    begun = None
+                    buffer = None
+                break
+        finally:
+            kp_part_unlock(&part.c)
+        # Other code may run in here, so everything is looked at again afterwards.
+        buffer = plane._allocate(
+            max(plane._first_bytes, plane._batch_size) if part.fills_batches else plane._first_bytes
+        )
+        if buffer is None:
+            return 0
+        begun = new_batch(part, buffer)
+        plane.incomplete[begun] = begun
+    if begun is not None:
+        begun.abandon()
+        plane._deallocate(buffer)
+    if wakes:
+        plane.wake()
+    if taken and sticky is not None:
+        count_record(sticky, record.key_size, record.value_size)
+    return taken

@@ -1,0 +1,740 @@
+/* See plane.h. */
+#include "plane.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#ifndef IOV_MAX
+#define IOV_MAX 1024
+#endif
+
+enum {
+    FIRST_FLEXIBLE = 9,
+    FIRST_WITH_TOPIC_IDS = 13,
+    PRODUCE = 0,
+    FRAME_START_BYTES = 12,
+    /* A larger response is unusual. */
+    MOST_RESPONSE_BYTES = 1 << 20,
+    MOST_VARINT_BYTES = 5,
+};
+
+/* -- big-endian numbers */
+
+static inline void put16(unsigned char *at, uint16_t value) {
+    at[0] = (unsigned char)(value >> 8);
+    at[1] = (unsigned char)value;
+}
+
+static inline void put32(unsigned char *at, uint32_t value) {
+    at[0] = (unsigned char)(value >> 24);
+    at[1] = (unsigned char)(value >> 16);
+    at[2] = (unsigned char)(value >> 8);
+    at[3] = (unsigned char)value;
+}
+
+static inline void put64(unsigned char *at, uint64_t value) {
+    put32(at, (uint32_t)(value >> 32));
+    put32(at + 4, (uint32_t)value);
+}
+
+static inline uint32_t get32(const unsigned char *at) {
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* -- checksum */
+
+static uint32_t crc_table[8][256];
+static pthread_once_t crc_once = PTHREAD_ONCE_INIT;
+static bool crc_in_hardware;
+
+static void crc_prepare(void) {
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t crc = byte;
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
+        crc_table[0][byte] = crc;
+    }
+    for (int step = 1; step < 8; step++)
+        for (int byte = 0; byte < 256; byte++) {
+            uint32_t crc = crc_table[step - 1][byte];
+            crc_table[step][byte] = crc >> 8 ^ crc_table[0][crc & 0xFF];
+        }
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    crc_in_hardware = __builtin_cpu_supports("sse4.2") != 0;
+#endif
+}
+
+uint32_t kp_crc32c_table(const unsigned char *data, size_t size) {
+    uint32_t crc = ~0u;
+    pthread_once(&crc_once, crc_prepare);
+    for (; size >= 8; data += 8, size -= 8) {
+        crc ^= (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+        crc = crc_table[7][crc & 0xFF] ^ crc_table[6][crc >> 8 & 0xFF] ^ crc_table[5][crc >> 16 & 0xFF]
+            ^ crc_table[4][crc >> 24] ^ crc_table[3][data[4]] ^ crc_table[2][data[5]] ^ crc_table[1][data[6]]
+            ^ crc_table[0][data[7]];
+    }
+    for (; size; data++, size--) crc = crc >> 8 ^ crc_table[0][(crc ^ *data) & 0xFF];
+    return ~crc;
+}
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+__attribute__((target("sse4.2"))) static uint32_t crc_hardware(const unsigned char *data, size_t size) {
+    uint64_t crc = ~0u;
+    for (; size >= 8; data += 8, size -= 8) {
+        uint64_t word;
+        memcpy(&word, data, 8);
+        crc = __builtin_ia32_crc32di(crc, word);
+    }
+    uint32_t rest = (uint32_t)crc;
+    for (; size; data++, size--) rest = __builtin_ia32_crc32qi(rest, *data);
+    return ~rest;
+}
+#endif
+
+uint32_t kp_crc32c(const unsigned char *data, size_t size) {
+    pthread_once(&crc_once, crc_prepare);
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    if (crc_in_hardware) return crc_hardware(data, size);
+#endif
+    return kp_crc32c_table(data, size);
+}
+
+void kp_batch_finish(KpBatch *batch) {
+    unsigned char *at = batch->data;
+    put64(at, 0);                                   /* base offset: the broker sets it */
+    put32(at + 8, (uint32_t)(batch->end - 12));
+    put32(at + 12, UINT32_MAX);                     /* partition leader epoch */
+    at[16] = 2;                                     /* magic */
+    put16(at + 21, 0);                              /* attributes */
+    put32(at + 23, (uint32_t)(batch->record_count - 1));
+    put64(at + 27, (uint64_t)batch->base_timestamp_ms);
+    put64(at + 35, (uint64_t)batch->max_timestamp_ms);
+    memset(at + 43, 0xFF, 14);                      /* no producer id, epoch, sequence */
+    put32(at + 57, (uint32_t)batch->record_count);
+    put32(at + 17, kp_crc32c(at + 21, (size_t)(batch->end - 21)));
+}
+
+/* -- the producer */
+
+void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms) { atomic_store(&plane->sleep_until_ms, until_ms); }
+void kp_plane_set_sends_everything(KpPlane *plane, int on) { atomic_store(&plane->sends_everything, on); }
+
+/* -- lists of partitions: due_mu is held */
+
+static void list_remove(KpLane *lane, KpPart *part) {
+    KpPartList *list = part->where == KP_DUE ? &lane->due : &lane->lingering;
+    if (part->where == KP_NOWHERE) return;
+    *(part->before ? &part->before->after : &list->first) = part->after;
+    *(part->after ? &part->after->before : &list->last) = part->before;
+    part->before = part->after = NULL;
+    part->where = KP_NOWHERE;
+}
+
+static void list_insert(KpPartList *list, KpPart *part, KpPart *before, uint8_t where) {
+    KpPart *after = before ? before->after : list->first;
+    part->before = before;
+    part->after = after;
+    *(before ? &before->after : &list->first) = part;
+    *(after ? &after->before : &list->last) = part;
+    part->where = where;
+}
+
+/* -- partitions */
+
+void kp_part_init(KpPart *part, KpPlane *plane, KpTopic *topic, int32_t index, void *owner) {
+    memset(part, 0, sizeof *part);
+    pthread_mutex_init(&part->mu, NULL);
+    part->plane = plane;
+    part->topic = topic;
+    part->index = index;
+    part->owner = owner;
+}
+
+void kp_part_lock(KpPart *part) { pthread_mutex_lock(&part->mu); }
+bool kp_part_try_lock(KpPart *part) { return pthread_mutex_trylock(&part->mu) == 0; }
+void kp_part_unlock(KpPart *part) { pthread_mutex_unlock(&part->mu); }
+
+static void close_open(KpPart *part, int64_t now_ms) {
+    KpBatch *open = part->open;
+    if (!open) return;
+    part->open = NULL;
+    open->state = KP_QUEUED;
+    /* As PartitionQueue: a single record came when the batch was begun. */
+    if (open->record_count > 1 && now_ms > open->closed_ms) open->closed_ms = now_ms;
+    open->next = NULL;
+    *(part->tail ? &part->tail->next : &part->head) = open;
+    part->tail = open;
+}
+
+/* Puts an armed partition into the list in which it belongs. When its first batch is to be sent; INT64_MIN: now. */
+static int64_t place(KpPart *part, bool at_front) {
+    KpLane *lane = part->lane;
+    uint8_t wanted = KP_NOWHERE;
+    int64_t due_ms = KP_NEVER_MS;
+    if (part->head || (part->open && part->plane->linger_ms <= 0)) {
+        wanted = KP_DUE;
+        due_ms = INT64_MIN;
+    } else if (part->open) {
+        wanted = KP_LINGERING;
+        due_ms = part->open->begun_ms + part->plane->linger_ms;
+    }
+    pthread_mutex_lock(&lane->due_mu);
+    if (part->where != wanted || part->due_ms != due_ms) list_remove(lane, part);
+    part->due_ms = due_ms;
+    part->first_ms = part->head ? part->head->closed_ms : part->open ? part->open->begun_ms : KP_NEVER_MS;
+    if (part->where != wanted && wanted == KP_DUE) {
+        list_insert(&lane->due, part, at_front ? NULL : lane->due.last, KP_DUE);
+    } else if (part->where != wanted && wanted == KP_LINGERING) {
+        KpPart *before = lane->lingering.last;
+        while (before && before->due_ms > due_ms) before = before->before;
+        list_insert(&lane->lingering, part, before, KP_LINGERING);
+    }
+    pthread_mutex_unlock(&lane->due_mu);
+    return wanted == KP_LINGERING && atomic_load(&part->plane->sends_everything) ? INT64_MIN : due_ms;
+}
+
+bool kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms) {
+    close_open(part, now_ms);
+    batch->part = part;
+    batch->state = KP_OPEN;
+    batch->begun_ms = batch->closed_ms = now_ms;
+    batch->next = NULL;
+    part->open = batch;
+    return place(part, false) < atomic_load(&part->plane->sleep_until_ms);
+}
+
+bool kp_part_close_open(KpPart *part, int64_t now_ms) {
+    close_open(part, now_ms);
+    return place(part, false) < atomic_load(&part->plane->sleep_until_ms);
+}
+
+KpBatch *kp_part_detach(KpPart *part) {
+    KpLane *lane = part->lane;
+    if (!lane) return NULL;
+    KpBatch *first = part->head;
+    if (part->open) {
+        part->open->next = NULL;
+        if (first) part->tail->next = part->open;
+        else first = part->open;
+    }
+    part->open = part->head = part->tail = NULL;
+    pthread_mutex_lock(&lane->due_mu);
+    list_remove(lane, part);
+    pthread_mutex_unlock(&lane->due_mu);
+    part->lane = NULL;
+    return first;
+}
+
+/* -- lanes */
+
+void kp_lane_init(KpLane *lane, KpPlane *plane, void *owner) {
+    memset(lane, 0, sizeof *lane);
+    pthread_mutex_init(&lane->due_mu, NULL);
+    lane->plane = plane;
+    lane->owner = owner;
+    lane->fd = -1;
+}
+
+void kp_lane_free(KpLane *lane) {
+    /* Their batches and partitions may not exist any more. */
+    for (KpRequest *each = lane->first, *next; each; each = next) {
+        next = each->next;
+        kp_request_free(each);
+    }
+    for (KpRequest *each = kp_lane_take_done(lane), *next; each; each = next) {
+        next = each->next;
+        kp_request_free(each);
+    }
+    free(lane->partial);
+    lane->partial = NULL;
+    pthread_mutex_destroy(&lane->due_mu);
+}
+
+void kp_part_arm(KpPart *part, KpLane *lane) {
+    kp_part_lock(part);
+    part->lane = lane;
+    kp_part_unlock(part);
+}
+
+int64_t kp_lane_next_ms(KpLane *lane) {
+    if (!lane->armed || lane->stalled || lane->in_flight + lane->foreign >= lane->most_in_flight) return KP_NEVER_MS;
+    pthread_mutex_lock(&lane->due_mu);
+    int64_t when = KP_NEVER_MS;
+    if (lane->due.first) when = INT64_MIN;
+    else if (lane->lingering.first)
+        when = atomic_load(&lane->plane->sends_everything) ? INT64_MIN : lane->lingering.first->due_ms;
+    pthread_mutex_unlock(&lane->due_mu);
+    return when;
+}
+
+static inline int64_t earlier(int64_t one, int64_t other) { return one < other ? one : other; }
+
+int64_t kp_lane_expiry_ms(KpLane *lane) {
+    int64_t oldest = KP_NEVER_MS, when = KP_NEVER_MS, timeout = lane->plane->delivery_timeout_ms;
+    if (lane->first) {
+        when = lane->first->sent_ms + lane->plane->request_timeout_ms + 1;
+        oldest = lane->first->closed_ms;
+    }
+    pthread_mutex_lock(&lane->due_mu);
+    if (lane->due.first) oldest = earlier(oldest, lane->due.first->first_ms);
+    if (lane->lingering.first) oldest = earlier(oldest, lane->lingering.first->first_ms);
+    pthread_mutex_unlock(&lane->due_mu);
+    return oldest < KP_NEVER_MS - timeout ? earlier(when, oldest + timeout) : when;
+}
+
+int64_t kp_lane_oldest_ms(KpLane *lane) {
+    int64_t oldest = KP_NEVER_MS;
+    for (KpRequest *request = lane->first; request; request = request->next)
+        for (int32_t i = 0; i < request->batch_count; i++)
+            if (request->batches[i]->closed_ms < oldest) oldest = request->batches[i]->closed_ms;
+    pthread_mutex_lock(&lane->due_mu);
+    for (KpPart *part = lane->due.first; part; part = part->after)
+        if (part->first_ms < oldest) oldest = part->first_ms;
+    for (KpPart *part = lane->lingering.first; part; part = part->after)
+        if (part->first_ms < oldest) oldest = part->first_ms;
+    pthread_mutex_unlock(&lane->due_mu);
+    return oldest;
+}
+
+/* Takes the first batch of a partition, if it fits. NULL: there is none, or `*is_full` is set. */
+static KpBatch *take_first(KpLane *lane, KpPart *part, int64_t now_ms, int64_t room, bool *is_full) {
+    KpBatch *batch = NULL;
+    kp_part_lock(part);
+    if (part->lane == lane) {
+        batch = part->head ? part->head : part->open;
+        if (batch && batch->end > room) {
+            *is_full = true;
+            batch = NULL;
+            place(part, true);
+        } else if (batch) {
+            if (batch == part->open) close_open(part, now_ms);
+            part->head = batch->next;
+            if (!part->head) part->tail = NULL;
+            batch->next = NULL;
+            batch->state = KP_FLYING;
+            place(part, false);
+        }
+    }
+    kp_part_unlock(part);
+    return batch;
+}
+
+static KpPart *pop_part(KpLane *lane, bool lingering_too) {
+    pthread_mutex_lock(&lane->due_mu);
+    KpPart *part = lane->due.first;
+    if (part && part->round == lane->round) part = NULL;    /* all others had their turn */
+    if (!part && lingering_too) {
+        part = lane->lingering.first;
+        if (part && part->round == lane->round) part = NULL;
+    }
+    if (part) {
+        list_remove(lane, part);
+        part->round = lane->round;
+    }
+    pthread_mutex_unlock(&lane->due_mu);
+    return part;
+}
+
+static unsigned char *put_length(unsigned char *at, bool flexible, uint32_t length) {
+    if (!flexible) {
+        put32(at, length);
+        return at + 4;
+    }
+    for (length++; length > 0x7F; length >>= 7) *at++ = (unsigned char)(length | 0x80);
+    *at++ = (unsigned char)length;
+    return at;
+}
+
+/* Lays out a frame of the batches that the topics in `topics` list. NULL: no memory. */
+static KpRequest *lay_out(KpLane *lane, KpTopic **topics, int32_t topic_count, int32_t batch_count) {
+    bool flexible = lane->version >= FIRST_FLEXIBLE, by_id = lane->version >= FIRST_WITH_TOPIC_IDS;
+    size_t small_size = FRAME_START_BYTES + (size_t)lane->fields_size + MOST_VARINT_BYTES + 1;
+    for (int32_t i = 0; i < topic_count; i++)
+        small_size += (by_id ? 16 : (size_t)topics[i]->name_size) + MOST_VARINT_BYTES + 1;
+    small_size += (size_t)batch_count * (4 + MOST_VARINT_BYTES + 1);
+    size_t piece_count = 2 * (size_t)batch_count + 1;
+    KpRequest *request = malloc(sizeof *request + piece_count * sizeof(struct iovec)
+                                + (size_t)batch_count * sizeof(KpBatch *) + (size_t)topic_count * sizeof(KpTopic *)
+                                + small_size);
+    if (!request) return NULL;
+    memset(request, 0, sizeof *request);
+    request->pieces = (struct iovec *)(request + 1);
+    request->batches = (KpBatch **)(request->pieces + piece_count);
+    request->topics = (KpTopic **)(request->batches + batch_count);
+    request->small = (unsigned char *)(request->topics + topic_count);
+    request->topic_count = topic_count;
+    memcpy(request->topics, topics, (size_t)topic_count * sizeof *topics);
+
+    unsigned char *at = request->small + FRAME_START_BYTES, *start = request->small;
+    int64_t record_bytes = 0;
+    struct iovec *piece = request->pieces;
+    memcpy(at, lane->fields, (size_t)lane->fields_size);
+    at = put_length(at + lane->fields_size, flexible, (uint32_t)topic_count);
+    for (int32_t i = 0; i < topic_count; i++) {
+        KpTopic *topic = topics[i];
+        const unsigned char *name = by_id ? topic->id : topic->name;
+        size_t name_size = by_id ? 16 : (size_t)topic->name_size;
+        memcpy(at, name, name_size);
+        at = put_length(at + name_size, flexible, (uint32_t)topic->batch_count);
+        for (KpBatch *batch = topic->first; batch; batch = batch->in_topic) {
+            put32(at, (uint32_t)batch->part->index);
+            at = put_length(at + 4, flexible, (uint32_t)batch->end);
+            *piece++ = (struct iovec){start, (size_t)(at - start)};
+            *piece++ = (struct iovec){batch->data, (size_t)batch->end};
+            record_bytes += batch->end;
+            start = at;
+            if (flexible) *at++ = 0;
+            request->batches[request->batch_count++] = batch;
+            if (request->batch_count == 1 || batch->closed_ms < request->closed_ms) request->closed_ms = batch->closed_ms;
+            batch->request = request;
+        }
+        if (flexible) *at++ = 0;
+    }
+    if (flexible) *at++ = 0;
+    if (at > start) *piece++ = (struct iovec){start, (size_t)(at - start)};
+    request->piece_count = (int32_t)(piece - request->pieces);
+    request->frame_bytes = request->bytes_left = at - request->small + record_bytes;
+    request->correlation_id = lane->next_correlation_id;
+    lane->next_correlation_id = lane->next_correlation_id == INT32_MAX ? 0 : lane->next_correlation_id + 1;
+    put32(request->small, (uint32_t)(request->frame_bytes - 4));
+    put16(request->small + 4, PRODUCE);
+    put16(request->small + 6, (uint16_t)lane->version);
+    put32(request->small + 8, (uint32_t)request->correlation_id);
+    return request;
+}
+
+/* One request with at most one batch of each partition. 0: nothing is due. */
+static int drain_once(KpLane *lane, int64_t now_ms) {
+    enum { FEW = 64 };
+    KpTopic *few[FEW], **topics = few;
+    int32_t topic_count = 0, topic_room = FEW, batch_count = 0;
+    int64_t room = INT64_MAX;
+    bool is_full = false, no_memory = false;
+    if (kp_lane_next_ms(lane) > now_ms) return 0;
+    lane->round++;
+    for (KpPart *part; !is_full && !no_memory && (part = pop_part(lane, true));) {
+        KpTopic *topic = part->topic;
+        if (topic->first == NULL && topic_count == topic_room) {
+            KpTopic **more = malloc(2 * (size_t)topic_room * sizeof *more);
+            if (!more) {
+                no_memory = true;
+                is_full = true;
+            } else {
+                memcpy(more, topics, (size_t)topic_count * sizeof *more);
+                if (topics != few) free(topics);
+                topics = more;
+                topic_room *= 2;
+            }
+        }
+        KpBatch *batch = take_first(lane, part, now_ms, no_memory ? -1 : room, &is_full);
+        if (!batch) continue;
+        kp_batch_finish(batch);
+        batch->in_topic = NULL;
+        if (topic->first) topic->last->in_topic = batch;
+        else {
+            topic->first = batch;
+            topics[topic_count++] = topic;
+        }
+        topic->last = batch;
+        topic->batch_count++;
+        batch_count++;
+        if (room == INT64_MAX) room = lane->most_request_bytes;
+        room -= batch->end;
+        if (room <= 0) is_full = true;
+    }
+    KpRequest *request = batch_count ? lay_out(lane, topics, topic_count, batch_count) : NULL;
+    for (int32_t i = 0; i < topic_count; i++) {
+        /* Without memory, the batches go back to where they were. */
+        for (KpBatch *batch = topics[i]->first; batch; batch = batch->in_topic) {
+            KpPart *part = batch->part;
+            if (request) {
+                *(part->flying_last ? &part->flying_last->next : &part->flying_first) = batch;
+                part->flying_last = batch;
+                continue;
+            }
+            kp_part_lock(part);
+            batch->state = KP_QUEUED;
+            batch->next = part->head;
+            part->head = batch;
+            if (!part->tail) part->tail = batch;
+            if (part->lane == lane) place(part, true);
+            kp_part_unlock(part);
+        }
+        topics[i]->first = topics[i]->last = NULL;
+        topics[i]->batch_count = 0;
+    }
+    if (topics != few) free(topics);
+    if (!request) return batch_count || no_memory ? -1 : 0;
+    request->sent_ms = now_ms;
+    *(lane->last ? &lane->last->next : &lane->first) = request;
+    lane->last = request;
+    if (!lane->unwritten) lane->unwritten = request;
+    lane->in_flight++;
+    return 1;
+}
+
+int kp_lane_drain(KpLane *lane, int64_t now_ms) {
+    int made = 0, result = 0;
+    while ((result = drain_once(lane, now_ms)) > 0) {
+        made++;
+        if (kp_lane_write(lane)) break;     /* the next write reports it */
+    }
+    return result < 0 ? result : made;
+}
+
+int kp_lane_write(KpLane *lane) {
+    lane->stalled = false;
+    while (lane->unwritten) {
+        KpRequest *request = lane->unwritten;
+        struct msghdr message = {0};
+        int32_t pieces = request->piece_count - request->next_piece;
+        message.msg_iov = request->pieces + request->next_piece;
+        message.msg_iovlen = (size_t)(pieces < IOV_MAX ? pieces : IOV_MAX);
+        ssize_t written = sendmsg(lane->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (written < 0) {
+            if (errno == EINTR) continue;
+            lane->stalled = true;
+            return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : errno;
+        }
+        request->bytes_left -= written;
+        while (written > 0) {
+            struct iovec *piece = request->pieces + request->next_piece;
+            if ((size_t)written < piece->iov_len) {
+                piece->iov_base = (char *)piece->iov_base + written;
+                piece->iov_len -= (size_t)written;
+                written = 0;
+            } else {
+                written -= (ssize_t)piece->iov_len;
+                request->next_piece++;
+            }
+        }
+        if (!request->bytes_left) lane->unwritten = request->next;
+        else if (pieces <= IOV_MAX) {
+            lane->stalled = true;
+            return 0;
+        }
+    }
+    return 0;
+}
+
+/* -- responses */
+
+typedef struct Reader {
+    const unsigned char *at, *end;
+    bool failed;        /* something was missing: what was read is 0 */
+} Reader;
+
+static bool has(Reader *reader, int64_t size) {
+    if (reader->failed || reader->end - reader->at < size) {
+        reader->failed = true;
+        return false;
+    }
+    return true;
+}
+
+static int32_t read16(Reader *reader) {
+    if (!has(reader, 2)) return 0;
+    reader->at += 2;
+    return (int16_t)(reader->at[-2] << 8 | reader->at[-1]);
+}
+
+static int32_t read32(Reader *reader) {
+    if (!has(reader, 4)) return 0;
+    reader->at += 4;
+    return (int32_t)get32(reader->at - 4);
+}
+
+static int64_t read64(Reader *reader) {
+    if (!has(reader, 8)) return 0;
+    reader->at += 8;
+    return (int64_t)((uint64_t)get32(reader->at - 8) << 32 | get32(reader->at - 4));
+}
+
+static uint32_t read_varint(Reader *reader) {
+    uint32_t value = 0;
+    for (int shift = 0; shift < 35; shift += 7) {
+        if (!has(reader, 1)) return 0;
+        uint32_t byte = *reader->at++;
+        if (shift == 28 && byte > 0x0F) break;
+        value |= (byte & 0x7F) << shift;
+        if (byte < 0x80) return value;
+    }
+    reader->failed = true;
+    return 0;
+}
+
+/* The number of elements of an array; -1: null, or none could be read. */
+static int64_t read_length(Reader *reader, bool flexible) {
+    int64_t length = flexible ? (int64_t)read_varint(reader) - 1 : read32(reader);
+    return reader->failed ? -1 : length;
+}
+
+/* Whether there are no tagged fields. */
+static bool ends_here(Reader *reader, bool flexible) {
+    return !flexible || (has(reader, 1) && *reader->at++ == 0);
+}
+
+static KpTopic *read_topic(Reader *reader, KpRequest *request, int16_t version, int32_t expected) {
+    bool by_id = version >= FIRST_WITH_TOPIC_IDS;
+    const unsigned char *start = reader->at;
+    int64_t size = 16;
+    if (!by_id) {
+        /* The encoded name is compared, its length included. */
+        int64_t length = version >= FIRST_FLEXIBLE ? (int64_t)read_varint(reader) - 1 : read16(reader);
+        size = reader->at - start + length;
+        if (reader->failed || length < 0) return NULL;
+        reader->at = start;
+    }
+    if (!has(reader, size)) return NULL;
+    reader->at += size;
+    for (int32_t i = 0; i < request->topic_count; i++) {
+        KpTopic *topic = request->topics[(expected + i) % request->topic_count];
+        const unsigned char *name = by_id ? topic->id : topic->name;
+        int64_t name_size = by_id ? 16 : topic->name_size;
+        if (name_size == size && !memcmp(start, name, (size_t)size)) return topic;
+    }
+    return NULL;
+}
+
+static bool read_partition(Reader *reader, KpRequest *request, int16_t version, KpTopic *topic) {
+    bool flexible = version >= FIRST_FLEXIBLE;
+    int32_t index = read32(reader), error_code = read16(reader);
+    int64_t base_offset = read64(reader), log_append_time_ms = read64(reader);
+    if (version >= 5) read64(reader);   /* log start offset */
+    if (version >= 8) {
+        /* No record errors, and no error message. */
+        if (read_length(reader, flexible) > 0) return false;
+        int64_t length = flexible ? (int64_t)read_varint(reader) - 1 : read16(reader);
+        if (reader->failed || length >= 0) return false;
+    }
+    if (reader->failed || error_code || base_offset < 0 || !ends_here(reader, flexible)) return false;
+    if (index < 0 || index >= topic->part_count || !topic->parts[index]) return false;
+    KpBatch *batch = topic->parts[index]->flying_first;
+    if (!batch || batch->request != request || batch->answered) return false;
+    batch->answered = true;
+    batch->base_offset = base_offset;
+    batch->log_append_time_ms = log_append_time_ms < 0 ? -1 : log_append_time_ms;
+    return true;
+}
+
+bool kp_read_response(KpRequest *request, int16_t version, const unsigned char *data, int64_t size) {
+    Reader reader = {data, data + size, false};
+    bool flexible = version >= FIRST_FLEXIBLE, is_usual = false;
+    int32_t answered = 0;
+    if (read32(&reader) != request->correlation_id || !ends_here(&reader, flexible)) return false;
+    int64_t topic_count = read_length(&reader, flexible);
+    for (int64_t i = 0; i < topic_count; i++) {
+        KpTopic *topic = read_topic(&reader, request, version, (int32_t)(i % request->topic_count));
+        int64_t count = topic ? read_length(&reader, flexible) : -1;
+        /* Each partition once: so the loop ends after at most batch_count steps. */
+        for (int64_t j = 0; j < count; j++, answered++)
+            if (!read_partition(&reader, request, version, topic)) goto end;
+        if (count <= 0 || !ends_here(&reader, flexible)) goto end;
+    }
+    is_usual = answered == request->batch_count && read32(&reader) == 0 && !reader.failed
+        && ends_here(&reader, flexible) && reader.at == reader.end;
+end:
+    for (int32_t i = 0; i < request->batch_count; i++) request->batches[i]->answered = false;
+    return is_usual;
+}
+
+static bool keep_partial(KpLane *lane, const unsigned char *data, int64_t size) {
+    if (lane->partial_size + size > lane->partial_room) {
+        int64_t room = 2 * (lane->partial_size + size) + 256;
+        unsigned char *grown = realloc(lane->partial, (size_t)room);
+        if (!grown) return false;
+        lane->partial = grown;
+        lane->partial_room = room;
+    }
+    memcpy(lane->partial + lane->partial_size, data, (size_t)size);
+    lane->partial_size += size;
+    return true;
+}
+
+static void complete_first(KpLane *lane) {
+    KpRequest *request = lane->first;
+    lane->first = request->next;
+    if (!lane->first) lane->last = NULL;
+    lane->in_flight--;
+    request->next = NULL;
+    *(lane->done_last ? &lane->done_last->next : &lane->done_first) = request;
+    lane->done_last = request;
+    for (int32_t i = 0; i < request->batch_count; i++) {
+        KpBatch *batch = request->batches[i];
+        KpPart *part = batch->part;
+        part->flying_first = batch->next;
+        if (!part->flying_first) part->flying_last = NULL;
+        batch->next = NULL;
+        batch->request = NULL;
+        batch->state = KP_SETTLED;
+    }
+}
+
+kp_frame kp_lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
+                              const unsigned char **frame, int64_t *frame_size) {
+    unsigned char head[4];
+    int64_t kept = lane->partial_size;
+    *consumed = 0;
+    *frame = NULL;
+    *frame_size = 0;
+    if (kept + size < 4) {
+        if (!keep_partial(lane, data, size)) return KP_FRAME_UNUSUAL;
+        *consumed = size;
+        return KP_FRAME_MORE;
+    }
+    for (int64_t i = 0; i < 4; i++) head[i] = i < kept ? lane->partial[i] : data[i - kept];
+    int64_t length = (int32_t)get32(head);
+    if (length < 4 || length > MOST_RESPONSE_BYTES) return KP_FRAME_UNUSUAL;
+    if (kept + size < 4 + length) {
+        if (!keep_partial(lane, data, size)) return KP_FRAME_UNUSUAL;
+        *consumed = size;
+        return KP_FRAME_MORE;
+    }
+    int64_t taken = 4 + length - kept;
+    const unsigned char *payload = data + 4;
+    if (kept) {
+        if (!keep_partial(lane, data, taken)) return KP_FRAME_UNUSUAL;
+        payload = lane->partial + 4;
+    }
+    kp_frame kind = KP_FRAME_UNUSUAL;
+    if (lane->foreign) {
+        lane->foreign--;
+        *frame = payload;
+        *frame_size = length;
+        kind = KP_FRAME_FOREIGN;
+    } else if (lane->first && !lane->first->bytes_left && kp_read_response(lane->first, lane->version, payload, length)) {
+        lane->first->response_bytes = 4 + length;
+        complete_first(lane);
+        kind = KP_FRAME_DONE;
+    }
+    if (kind == KP_FRAME_UNUSUAL) {
+        lane->partial_size = kept;
+        return kind;
+    }
+    lane->partial_size = 0;
+    *consumed = taken;
+    return kind;
+}
+
+KpRequest *kp_lane_take_done(KpLane *lane) {
+    KpRequest *first = lane->done_first;
+    lane->done_first = lane->done_last = NULL;
+    return first;
+}
+
+KpRequest *kp_lane_take_requests(KpLane *lane) {
+    KpRequest *first = lane->first;
+    for (KpRequest *request = first; request; request = request->next)
+        for (int32_t i = 0; i < request->batch_count; i++) {
+            KpPart *part = request->batches[i]->part;
+            part->flying_first = part->flying_last = NULL;
+        }
+    lane->first = lane->last = lane->unwritten = NULL;
+    lane->in_flight = 0;
+    lane->stalled = false;
+    return first;
+}
+
+void kp_request_free(KpRequest *request) { free(request); }

@@ -1,0 +1,223 @@
+/* The data plane: Produce requests of the usual kind, from the open batch of a partition to its acknowledgement,
+ * without the interpreter.
+ *
+ * C11, without Python.h: nothing here can call Python, allocate a Python object or change a reference count. `_lane.pyx`
+ * binds it. Time and sockets are arguments; the only system call is `sendmsg`, in `kp_lane_write`.
+ *
+ * A LANE is a cache of the Python code for the steady state. It belongs to one ready connection. While a partition is
+ * ARMED (`part->lane` is set), the lane holds its batches, and the partition's PartitionQueue is empty. Everything
+ * unusual DISARMS: the batches become ProducerBatch objects, the requests in flight become ClientRequest objects, and
+ * the Python code decides. It arms the partition again later. Nothing is decided here: no retry, no expiry, no
+ * error code.
+ *
+ * Structures and their owners
+ *
+ *   KpPlane     one per producer.      `sleep_until_ms`, `sends_everything`: atomic. The rest: fixed.
+ *   KpLane      one per connection.    `due`, `lingering`: due_mu. The rest: the I/O thread.
+ *   KpPart      one per partition.     `lane`, `open`, `head`, `tail`: mu; `flying_*`: the I/O thread; the fields of the
+ *                                      list that it is in: due_mu of its lane.
+ *   KpBatch     by state:              OPEN and QUEUED: mu of its part. FLYING, SETTLED: the I/O thread.
+ *   KpRequest   one per Produce request in flight: the I/O thread.
+ *   KpTopic     fixed while any of its partitions is armed; changed by the I/O thread.
+ *
+ * Locks: `part->mu`, then `lane->due_mu`; at most one of each kind. No call into Python, no allocation and no system
+ * call under them, so each is held for less than a microsecond. Threads that hold the interpreter lock may wait for
+ * them: the holder never asks for the interpreter lock.
+ *
+ * Wake-ups: a caller changes a list, then reads `sleep_until_ms`; the I/O thread stores `sleep_until_ms`, then looks at
+ * the lists. Both are sequentially consistent, so at least one sees the other.
+ *
+ * Events
+ *
+ *   event                                          who       function
+ *   record fits into the open batch                caller    kp_part_note
+ *   no open batch, or the record does not fit      caller    kp_part_begin
+ *   caller needs the general path                  caller    kp_part_detach: this partition only; its requests stay
+ *   linger over, batch full, flush                 I/O       kp_lane_drain
+ *   socket has room                                I/O       kp_lane_write
+ *   bytes received                                 I/O       kp_lane_receive, which answers one of:
+ *     KP_FRAME_DONE      every partition once, all error codes 0, not throttled: kp_lane_take_done
+ *     KP_FRAME_FOREIGN   answers a request that Python sent before the lane was armed: Python gets the frame
+ *     KP_FRAME_UNUSUAL   everything else: Python gets all bytes from this frame on; disarm the lane
+ *   everything else: timeouts, disconnects, metadata, a request of Python on this connection, purge, abort, close
+ *                                                  I/O       kp_part_detach for each partition, kp_lane_take_requests
+ */
+#ifndef KPRODUCER_PLANE_H
+#define KPRODUCER_PLANE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define KP_NEVER_MS INT64_MAX
+
+enum { KP_BATCH_OVERHEAD = 61 };
+enum kp_state { KP_OPEN, KP_QUEUED, KP_FLYING, KP_SETTLED };
+enum kp_list { KP_NOWHERE, KP_DUE, KP_LINGERING };
+typedef enum { KP_FRAME_MORE, KP_FRAME_DONE, KP_FRAME_FOREIGN, KP_FRAME_UNUSUAL } kp_frame;
+
+typedef struct KpPlane KpPlane;
+typedef struct KpLane KpLane;
+typedef struct KpPart KpPart;
+typedef struct KpBatch KpBatch;
+typedef struct KpTopic KpTopic;
+typedef struct KpRequest KpRequest;
+
+struct KpPlane {
+    int64_t linger_ms, request_timeout_ms, delivery_timeout_ms;
+    _Atomic int64_t sleep_until_ms;     /* the I/O thread is awake: INT64_MIN; asleep: when it will wake by itself */
+    atomic_int sends_everything;        /* flushes, threads that wait for memory, the close: nothing lingers */
+};
+
+/* A batch. Its memory, from the header on, belongs to `owner`, which keeps it until the batch is settled or detached. */
+struct KpBatch {
+    KpBatch *next;          /* QUEUED: in its partition. FLYING: behind it in flight to the same partition */
+    KpBatch *in_topic;      /* while a frame is laid out */
+    KpPart *part;
+    KpRequest *request;     /* FLYING */
+    void *owner;            /* of the binding */
+    unsigned char *data;
+    int64_t end;            /* position behind the last record */
+    int64_t base_timestamp_ms, max_timestamp_ms;
+    int64_t begun_ms, closed_ms;
+    int64_t base_offset, log_append_time_ms;    /* SETTLED */
+    int32_t record_count;
+    uint8_t state;
+    bool answered;          /* while a response is read */
+};
+
+struct KpTopic {
+    KpPart **parts;         /* by partition number; NULL: never armed */
+    int32_t part_count;
+    const unsigned char *name;      /* as in a frame of the lanes' version: see kp_lane_new */
+    int32_t name_size;
+    unsigned char id[16];
+    bool has_id;
+    KpBatch *first, *last;  /* while a frame is laid out */
+    int32_t batch_count;
+};
+
+struct KpPart {
+    pthread_mutex_t mu;
+    KpPlane *plane;         /* fixed, as the next two */
+    KpTopic *topic;
+    int32_t index;
+    KpLane *lane;           /* NULL: disarmed */
+    KpBatch *open, *head, *tail;
+    KpBatch *flying_first, *flying_last;
+    KpPart *before, *after;
+    uint8_t where;
+    int64_t due_ms;         /* when its first batch is to be sent: the order of `lingering` */
+    int64_t first_ms;       /* a time before which its first batch took no record */
+    uint64_t round;         /* of the frame that it was looked at for; the I/O thread */
+    void *owner;
+};
+
+typedef struct KpPartList {
+    KpPart *first, *last;
+} KpPartList;
+
+struct KpRequest {
+    KpRequest *next;
+    int32_t correlation_id;
+    int32_t batch_count, topic_count;
+    int64_t sent_ms;
+    int64_t closed_ms;      /* the smallest of its batches */
+    int64_t frame_bytes, bytes_left, response_bytes;
+    int32_t piece_count, next_piece;
+    KpBatch **batches;      /* in the order of the frame: by topic */
+    KpTopic **topics;
+    struct iovec *pieces;
+    unsigned char *small;   /* all bytes but the records */
+};
+
+struct KpLane {
+    KpPlane *plane;
+    int fd;
+    int16_t version;        /* of Produce */
+    int32_t most_in_flight;
+    int64_t most_request_bytes;
+    const unsigned char *fields;    /* of each frame, between the correlation id and the number of topics */
+    int32_t fields_size;
+    void *owner;
+    pthread_mutex_t due_mu;
+    KpPartList due, lingering;
+    /* The I/O thread: */
+    bool armed;
+    bool stalled;           /* the socket took less than it was offered */
+    int32_t next_correlation_id;
+    int32_t foreign;        /* requests of Python that are in flight before those of the lane */
+    int32_t in_flight;
+    KpRequest *first, *last;        /* in flight, oldest first */
+    KpRequest *unwritten;           /* the first one with bytes left */
+    KpRequest *done_first, *done_last;
+    uint64_t round;
+    unsigned char *partial; /* the beginning of a frame */
+    int64_t partial_size, partial_room;
+};
+
+/* -- checksum and header */
+
+uint32_t kp_crc32c(const unsigned char *data, size_t size);
+uint32_t kp_crc32c_table(const unsigned char *data, size_t size);
+/* Writes header and checksum; as `write_batch_header` without compression, transaction and producer id. */
+void kp_batch_finish(KpBatch *batch);
+
+/* -- the producer */
+
+void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms);
+void kp_plane_set_sends_everything(KpPlane *plane, int on);
+
+/* -- partitions: any thread */
+
+void kp_part_init(KpPart *part, KpPlane *plane, KpTopic *topic, int32_t index, void *owner);
+void kp_part_lock(KpPart *part);
+bool kp_part_try_lock(KpPart *part);
+void kp_part_unlock(KpPart *part);
+/* With the lock of an armed partition: */
+static inline void kp_part_note(KpBatch *open, int64_t end, int32_t count, int64_t base_ms, int64_t max_ms) {
+    open->end = end;
+    open->record_count = count;
+    open->base_timestamp_ms = base_ms;
+    open->max_timestamp_ms = max_ms;
+}
+/* A batch with its first record becomes the open one; what was open is closed. Whether to wake the I/O thread. */
+bool kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms);
+/* The open batch is full: as `kp_part_begin`, without another one. */
+bool kp_part_close_open(KpPart *part, int64_t now_ms);
+/* Disarms: returns the batches that are not in flight, oldest first, linked by `next`. The last one may be OPEN. */
+KpBatch *kp_part_detach(KpPart *part);
+
+/* -- lanes: the I/O thread */
+
+void kp_lane_init(KpLane *lane, KpPlane *plane, void *owner);
+void kp_lane_free(KpLane *lane);
+void kp_part_arm(KpPart *part, KpLane *lane);
+/* When kp_lane_drain has something to do; INT64_MIN: now. */
+int64_t kp_lane_next_ms(KpLane *lane);
+/* When Python has to look whether a request or a batch has timed out: perhaps too early, for a batch behind others
+ * perhaps too late by the time that they wait. */
+int64_t kp_lane_expiry_ms(KpLane *lane);
+/* A time before which none of its batches took the last record; KP_NEVER_MS: it has none. */
+int64_t kp_lane_oldest_ms(KpLane *lane);
+/* Puts what is due into requests, as far as the limit of requests in flight allows. The number of requests; -1: no memory. */
+int kp_lane_drain(KpLane *lane, int64_t now_ms);
+/* Writes until the socket is full. 0, or errno. */
+int kp_lane_write(KpLane *lane);
+/* Looks at the next frame in `data`. KP_FRAME_MORE: all bytes are consumed or kept. FOREIGN and UNUSUAL: `frame` is
+ * the payload (without its size), if it is complete. `consumed`: bytes of `data`, up to the end of the frame; UNUSUAL: none. */
+kp_frame kp_lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
+                              const unsigned char **frame, int64_t *frame_size);
+/* The requests that are answered, oldest first. The caller frees each. */
+KpRequest *kp_lane_take_done(KpLane *lane);
+/* Disarming: the requests in flight, oldest first. The caller frees each. */
+KpRequest *kp_lane_take_requests(KpLane *lane);
+void kp_request_free(KpRequest *request);
+/* Whether the response says, for every partition of the request once, that it was appended, and nothing else.
+ * Then the batches have their offsets. Reads nothing outside of `data`. */
+bool kp_read_response(KpRequest *request, int16_t version, const unsigned char *data, int64_t size);
+
+#endif

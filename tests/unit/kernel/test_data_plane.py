@@ -1,0 +1,419 @@
+"""The data plane (``native/plane.h``) over a socket pair: frames, responses, partial writes, ownership."""
+
+from __future__ import annotations
+
+import random
+import socket
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kproducer_messages import ProduceRequest, ProduceResponse, ResponseHeader
+from kproducer_messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    TopicProduceResponse,
+)
+
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.accumulator.producer_batch import ProducerBatch
+from kproducer._core.client.api_keys import response_header_version
+from kproducer._core.kernel import data_plane
+from kproducer._core.kernel.crc32c import crc32c
+from kproducer._core.records.compression import Compression
+from kproducer._core.records.record_batch_builder import RecordBatchBuilder
+from kproducer._core.sender.produce_requests import ProduceRequestBuilder, _fields, _topic_name
+from kproducer.types import RecordMetadata, TopicPartition
+
+pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
+
+VERSIONS = range(ProduceRequest.MIN_VERSION, ProduceRequest.MAX_VERSION + 1)
+FIRST_WITH_IDS = 13
+
+
+class Bench:
+    """A plane with one lane over a socket pair, and what was appended to it."""
+
+    def __init__(self, version: int = 9, *, linger_ms: int = 0, **lane: Any) -> None:
+        self.version = version
+        self.taken = 0
+        self.incomplete: dict[Any, Any] = {}
+        self.plane = data_plane.Plane(
+            linger_ms=linger_ms,
+            request_timeout_ms=30_000,
+            delivery_timeout_ms=120_000,
+            batch_size=4096,
+            first_bytes=4096,
+            future_type=FutureRecordMetadata,
+            metadata_type=RecordMetadata,
+            make_result=ProduceRequestResult.around,
+            allocate=self.allocate,
+            deallocate=self.deallocate,
+            incomplete=self.incomplete,
+        )
+        self.ours, self.theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        self.theirs.setblocking(False)
+        options = {"most_in_flight": 5, "most_request_bytes": 1 << 20, **lane}
+        fields = _fields(version, "me", -1, 30_000, None)
+        self.lane = data_plane.FastLane(self.plane, "1", self.ours.fileno(), version, fields, **options)
+        self.plane.add_lane(self.lane)
+        self.lane.is_armed = True
+        self.topics: dict[str, Any] = {}
+        self.ids: dict[str, uuid.UUID] = {}
+        self.parts: dict[tuple[str, int], Any] = {}
+        self.now_ms = 1000
+
+    def allocate(self, size: int) -> bytearray:
+        self.taken += 1
+        return bytearray(size)
+
+    def deallocate(self, buffer: bytearray) -> None:
+        self.taken -= 1
+
+    def part(self, topic: str, partition: int) -> Any:
+        if topic not in self.topics:
+            self.ids[topic] = uuid.uuid4()
+            by_id = self.version >= FIRST_WITH_IDS
+            encoded = self.ids[topic].bytes if by_id else _topic_name(self.version, topic)
+            self.topics[topic] = data_plane.FastTopic(topic, encoded, by_id)
+        if (topic, partition) not in self.parts:
+            part = data_plane.FastPart(self.plane, self.topics[topic], TopicPartition(topic, partition))
+            part.arm(self.lane)
+            self.parts[topic, partition] = part
+        return self.parts[topic, partition]
+
+    def send(self, topic: str, partition: int, value: bytes, on_delivery: Any = None) -> Any:
+        return self.part(topic, partition).try_append(1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery)
+
+    def sent(self) -> bytes:
+        found = b""
+        try:
+            while data := self.theirs.recv(1 << 20):
+                found += data
+        except BlockingIOError:
+            pass
+        return found
+
+    def expected(self, batches: list[tuple[str, int, list[bytes]]], correlation_id: int = 0) -> bytes:
+        made = []
+        for topic, partition, values in batches:
+            builder = RecordBatchBuilder(bytearray(1 << 16), Compression.of("none"))
+            batch = ProducerBatch(TopicPartition(topic, partition), builder, 0)
+            for value in values:
+                assert batch.try_append(1_700_000_000_000, b"k", value, [("h", b"1")], None)
+            made.append(batch)
+        builder = ProduceRequestBuilder(made, self.ids, -1, 30_000, False)
+        return b"".join(builder.build_frame(self.version, correlation_id, "me"))
+
+    def response(self, partitions: list[tuple[str, int, int]], correlation_id: int = 0, **fields: Any) -> bytes:
+        by_topic: dict[str, list[Any]] = {}
+        for topic, partition, offset in partitions:
+            answer = PartitionProduceResponse(index=partition, base_offset=offset, log_append_time_ms=-1)
+            by_topic.setdefault(topic, []).append(answer)
+        topics = [
+            TopicProduceResponse(name=name, topic_id=self.ids[name], partition_responses=answers)
+            for name, answers in by_topic.items()
+        ]
+        return self.frame(ProduceResponse(responses=topics, **fields), correlation_id)
+
+    def frame(self, body: ProduceResponse, correlation_id: int = 0) -> bytes:
+        if self.version < FIRST_WITH_IDS:
+            for topic in body.responses:
+                topic.topic_id = uuid.UUID(int=0)
+        else:
+            for topic in body.responses:
+                topic.name = ""
+        header = ResponseHeader(correlation_id=correlation_id)
+        payload = header.encode(response_header_version(0, self.version)) + body.encode(self.version)
+        return len(payload).to_bytes(4, "big") + payload
+
+    def close(self) -> None:
+        for part in self.parts.values():
+            part.disarm()
+        self.lane.take_requests()
+        self.ours.close()
+        self.theirs.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.close()
+
+
+@given(st.binary(max_size=300))
+def test_checksums_are_those_of_the_package(data: bytes) -> None:
+    assert data_plane.crc32c(data) == data_plane.crc32c(data, True) == crc32c(memoryview(data))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_frame_is_that_of_the_builder(version: int) -> None:
+    bench = Bench(version)
+    try:
+        for topic, partition, value in [("t", 0, b"a"), ("uu", 3, b"b" * 200), ("t", 1, b""), ("t", 0, b"c")]:
+            assert bench.send(topic, partition, value) is not None
+        assert bench.lane.drain(bench.now_ms) == 1
+        expected = [("t", 0, [b"a", b"c"]), ("uu", 3, [b"b" * 200]), ("t", 1, [b""])]
+        assert bench.sent() == bench.expected(expected)
+    finally:
+        bench.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_usual_response_settles_every_batch_in_any_order(version: int) -> None:
+    bench = Bench(version)
+    try:
+        places = [("t", 0), ("t", 2), ("u", 1)]
+        futures = {place: bench.send(*place, b"v") for place in places}
+        bench.lane.drain(bench.now_ms)
+        answers = [("u", 1, 30), ("t", 2, 20), ("t", 0, 10)]
+        found, left = bench.lane.receive(bench.response(answers), bench.now_ms)
+        assert found == [("done", b"")] and left == b""
+        assert {place: future.result(0).offset for place, future in futures.items()} == {
+            ("t", 0): 10, ("t", 2): 20, ("u", 1): 30
+        }  # fmt: skip
+        assert bench.taken == 0 and not bench.incomplete
+    finally:
+        bench.close()
+
+
+_texts = st.text(max_size=5)
+_partition_answers = st.builds(
+    PartitionProduceResponse,
+    index=st.integers(-1, 3),
+    error_code=st.sampled_from([0, 0, 0, 0, 3, -1]),
+    base_offset=st.sampled_from([0, 5, 1 << 40, -1]),
+    log_append_time_ms=st.sampled_from([-1, 7]),
+    log_start_offset=st.sampled_from([-1, 0]),
+    record_errors=st.lists(
+        st.builds(BatchIndexAndErrorMessage, batch_index=st.just(0), batch_index_error_message=st.none() | _texts),
+        max_size=1,
+    ),
+    error_message=st.none() | _texts,
+    current_leader=st.just(LeaderIdAndEpoch()) | st.just(LeaderIdAndEpoch(leader_id=1, leader_epoch=2)),
+)
+
+
+@settings(max_examples=150)
+@given(st.data(), st.sampled_from(list(VERSIONS)))
+def test_only_what_the_generated_decoder_calls_a_full_success_is_usual(data: Any, version: int) -> None:
+    bench = Bench(version)
+    try:
+        places = [("t", 0), ("t", 1), ("u", 0)]
+        for place in places:
+            bench.send(*place, b"v")
+        bench.lane.drain(bench.now_ms)
+        names = data.draw(st.permutations(["t", "u"]) | st.lists(st.sampled_from(["t", "u", "x"]), max_size=3))
+        bench.ids["x"] = uuid.UUID(int=5)
+        if data.draw(st.booleans()):
+            topics = [
+                TopicProduceResponse(
+                    name=name,
+                    topic_id=bench.ids[name],
+                    partition_responses=[
+                        PartitionProduceResponse(index=index, base_offset=9) for index in ([0, 1] if name == "t" else [0])
+                    ],
+                )
+                for name in names
+            ]
+        else:
+            topics = [
+                TopicProduceResponse(
+                    name=name,
+                    topic_id=bench.ids[name],
+                    partition_responses=data.draw(st.lists(_partition_answers, max_size=3)),
+                )
+                for name in names
+            ]
+        throttle_ms = data.draw(st.sampled_from([0, 0, 0, 10]))
+        endpoints = data.draw(st.sampled_from([[], [], [NodeEndpoint(node_id=1, host="h", port=1)]]))
+        try:
+            frame = bench.frame(
+                ProduceResponse(responses=topics, throttle_time_ms=throttle_ms, node_endpoints=endpoints)
+            )
+        except Exception:  # the version cannot express it
+            return
+        body, _ = ProduceResponse.decode(frame[4:], version, 4 + response_header_version(0, version))
+        by_id = {each: name for name, each in bench.ids.items()}
+        answered = []
+        is_clean = body.throttle_time_ms == 0 and not body.node_endpoints
+        for topic in body.responses:
+            name = by_id[topic.topic_id] if version >= FIRST_WITH_IDS else topic.name
+            is_clean = is_clean and bool(topic.partition_responses)
+            for each in topic.partition_responses:
+                answered.append((name, each.index))
+                is_clean = is_clean and (
+                    each.error_code == 0
+                    and each.base_offset >= 0
+                    and not each.record_errors
+                    and each.error_message is None
+                    and each.current_leader == LeaderIdAndEpoch()
+                )
+        is_usual = is_clean and sorted(answered) == places
+        found, left = bench.lane.receive(frame, bench.now_ms)
+        assert [kind for kind, _ in found] == ["done" if is_usual else "unusual"]
+        assert left == (b"" if is_usual else frame)
+        assert len(bench.incomplete) == (0 if is_usual else 3)
+    finally:
+        bench.close()
+
+
+@settings(max_examples=200)
+@given(st.data(), st.sampled_from(list(VERSIONS)))
+def test_a_changed_byte_is_never_read_outside_of_the_frame(data: Any, version: int) -> None:
+    bench = Bench(version)
+    try:
+        bench.send("t", 0, b"v")
+        bench.send("u", 1, b"v")
+        bench.lane.drain(bench.now_ms)
+        frame = bytearray(bench.response([("t", 0, 1), ("u", 1, 2)]))
+        for _ in range(data.draw(st.integers(1, 4))):
+            frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
+        cut = data.draw(st.integers(8, len(frame)))
+        payload = bytes(frame[4:cut])
+        found, _ = bench.lane.receive(len(payload).to_bytes(4, "big") + payload, bench.now_ms)
+        assert found[0][0] in ("done", "unusual")
+    finally:
+        bench.close()
+
+
+def test_responses_arrive_in_pieces_of_any_size(bench: Bench) -> None:
+    chooser = random.Random(1)
+    futures = []
+    stream = b""
+    for number in range(5):
+        futures.append(bench.send("t", 0, b"v"))
+        assert bench.lane.drain(bench.now_ms) == 1
+        stream += bench.response([("t", 0, number)], number)
+    while stream:
+        size = chooser.randint(1, 9)
+        found, left = bench.lane.receive(stream[:size], bench.now_ms)
+        assert left == b"" and all(kind == "done" for kind, _ in found)
+        stream = stream[size:]
+    assert [future.result(0).offset for future in futures] == [0, 1, 2, 3, 4]
+
+
+def test_a_full_socket_gets_the_rest_of_the_frame_later(bench: Bench) -> None:
+    bench.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    values = [bytes([65 + number]) * 3000 for number in range(20)]
+    for number, value in enumerate(values):
+        bench.send("t", number, value)
+    bench.lane.drain(bench.now_ms)
+    stream = b""
+    rounds = 0
+    while True:
+        got = bench.sent()
+        stream += got
+        if not got:
+            break
+        rounds += 1
+        assert bench.lane.write() == 0
+    assert rounds > 1
+    assert stream == bench.expected([("t", number, [value]) for number, value in enumerate(values)])
+
+
+def test_the_limit_of_requests_in_flight_holds(bench: Bench) -> None:
+    for _ in range(8):
+        bench.send("t", 0, b"v" * 3000)  # two do not fit into a batch
+    assert bench.lane.drain(bench.now_ms) == 5
+    assert bench.lane.drain(bench.now_ms) == 0
+    bench.lane.receive(bench.response([("t", 0, 0)]), bench.now_ms)
+    assert bench.lane.drain(bench.now_ms) == 1
+
+
+def test_requests_of_python_are_answered_first(bench: Bench) -> None:
+    bench.lane.foreign = 2
+    future = bench.send("t", 0, b"v")
+    bench.lane.drain(bench.now_ms)
+    foreign = b"\0\0\0\5\0\0\0\7x"
+    found, left = bench.lane.receive(foreign + foreign + bench.response([("t", 0, 4)]), bench.now_ms)
+    assert found == [("foreign", foreign[4:]), ("foreign", foreign[4:]), ("done", b"")] and left == b""
+    assert bench.lane.foreign == 0 and future.result(0).offset == 4
+
+
+def test_a_request_is_not_drained_beyond_its_size() -> None:
+    bench = Bench(most_request_bytes=5000)
+    try:
+        for number in range(3):
+            bench.send("t", number, b"v" * 2000)
+        assert bench.lane.drain(bench.now_ms) == 2
+        assert bench.sent()[: len(bench.expected([("t", 0, [b"v" * 2000]), ("t", 1, [b"v" * 2000])]))] == (
+            bench.expected([("t", 0, [b"v" * 2000]), ("t", 1, [b"v" * 2000])])
+        )
+    finally:
+        bench.close()
+
+
+def test_open_batches_linger_and_a_flush_sends_them() -> None:
+    bench = Bench(linger_ms=3_600_000)
+    try:
+        bench.send("t", 0, b"v")
+        assert bench.lane.drain(bench.now_ms) == 0
+        bench.plane.send_everything(True)
+        assert bench.lane.drain(bench.now_ms) == 1
+        bench.plane.send_everything(False)
+        bench.send("t", 1, b"v")
+        assert bench.lane.drain(bench.now_ms) == 0
+        # Once one of them is due, the others go with it.
+        bench.send("t", 2, b"v" * 3000)
+        bench.send("t", 2, b"v" * 3000)
+        assert bench.lane.drain(bench.now_ms) == 1
+    finally:
+        bench.close()
+
+
+def test_disarming_returns_what_was_not_sent_in_order(bench: Bench) -> None:
+    sent = [bench.send("t", 0, b"1" * 3000)]
+    bench.lane.drain(bench.now_ms)
+    sent += [bench.send("t", 0, b"2" * 3000), bench.send("t", 0, b"3" * 3000)]
+    part = bench.part("t", 0)
+    batches = part.disarm()
+    assert [batch.is_open for batch in batches] == [False, True]
+    assert bench.send("t", 0, b"4") is None
+    requests = bench.lane.take_requests()
+    assert [(number, len(flying), left) for number, _, flying, _, left in requests] == [(0, 1, [])]
+    assert requests[0][2][0] not in batches and requests[0][2][0].in_flight
+    assert [not future.done() for future in sent] == [True] * 3
+    assert len(bench.incomplete) == 3 == bench.taken
+
+
+def test_callbacks_run_in_order_before_other_threads_see_the_end(bench: Bench) -> None:
+    seen: list[Any] = []
+    futures: list[Any] = []
+
+    def note(metadata: RecordMetadata, error: Any) -> None:
+        seen.append((metadata.offset, error, futures[0].done()))
+
+    for _ in range(3):
+        futures.append(bench.send("t", 0, b"v", note))
+    woken: list[int] = []
+    assert futures[0]._batch_result.add_listener(lambda: woken.append(len(seen)))
+    bench.lane.drain(bench.now_ms)
+    bench.lane.receive(bench.response([("t", 0, 7)]), bench.now_ms)
+    assert seen == [(7, None, True), (8, None, True), (9, None, True)] and woken == [3]
+
+
+def test_a_callback_that_raises_is_logged_once_and_stops_nothing(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(metadata: RecordMetadata, error: Any) -> None:
+        raise RuntimeError("no")
+
+    futures = [bench.send("t", 0, b"v", fail) for _ in range(2)]
+    bench.lane.drain(bench.now_ms)
+    bench.lane.receive(bench.response([("t", 0, 7)]), bench.now_ms)
+    assert [future.result(0).offset for future in futures] == [7, 8]
+    assert len([record for record in caplog.records if "raised" in record.getMessage()]) == 2
+
+
+def test_a_record_that_does_not_fit_into_a_new_buffer_is_not_taken(bench: Bench) -> None:
+    assert bench.send("t", 0, b"v" * 100_000) is None
+    assert not bench.incomplete and bench.taken == 0
+    assert bench.send("t", 0, b"v") is not None
