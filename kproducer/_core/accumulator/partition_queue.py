@@ -15,8 +15,9 @@ from __future__ import annotations
 import bisect
 import random as random_module
 from collections import deque
+from collections.abc import Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kproducer._core.accumulator.buffer_pool import BufferPool
 from kproducer._core.accumulator.built_in_partitioner import BuiltInPartitioner
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
 #: Timestamp, key, value, headers and callback, as ``ProducerBatch.try_append`` takes them.
 Record: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, DeliveryCallback | None]"
+
+
+def _no_lanes(batch: Any) -> ProducerBatch:
+    raise AssertionError("there are no lanes")
 
 
 class PartitionQueue:
@@ -105,6 +110,33 @@ class PartitionQueue:
         """Keep compiled code from appending, until ``fill_slot_locked``."""
         self.slot.appender = None
 
+    # -- the data plane --------------------------------------------------------------------------------
+
+    def disarm_locked(self) -> None:
+        """Take the partition back from its lane, with the batches that are not in flight."""
+        part = self.slot.part
+        if part is None:
+            return
+        self.slot.part = None
+        fast = part.disarm()
+        self.next_order = part.next_order
+        for each in fast:
+            batch = self._all.adopt(each)
+            self.open_batch = batch if each.is_open and not self._all.is_closed else None
+            batch.is_open = self.open_batch is not None
+            self.batches.append(batch)
+            self._all.active[self] = None
+            self._all.note_expiry(batch.created_ms + self._all.longest_open_ms)
+            self._all.note_expiry(batch.closed_ms + self._all.delivery_timeout_ms)
+        if fast:
+            self.fill_slot_locked()
+            self._all.changed.append(self)
+
+    def disarm(self) -> None:
+        """``disarm_locked`` without the lock."""
+        with self.lock:
+            self.disarm_locked()
+
     # -- batches in and out ----------------------------------------------------------------------------
 
     def add_batch_locked(self, batch: ProducerBatch) -> None:
@@ -165,6 +197,7 @@ class PartitionQueue:
     def put_back(self, batch: ProducerBatch) -> None:
         """Return a batch that is to be sent again to its place in the sending order. I/O thread only."""
         with self.lock:
+            self.disarm_locked()
             bisect.insort(self.batches, batch, key=attrgetter("order"))
             self._all.active[self] = None
         self._all.note_expiry(batch.closed_ms + self._all.delivery_timeout_ms)
@@ -325,6 +358,8 @@ class PartitionQueues:
         self.compression_locks: set[OwnedLock] = set()
         self.changed: deque[PartitionQueue] = deque()
         self.is_closed = False
+        #: (batch of a lane) -> the ``ProducerBatch`` that it becomes.
+        self.adopt: Callable[[Any], ProducerBatch] = _no_lanes
 
     def topic(self, topic: str, partition_count: int = 0) -> TopicQueues:
         """The topic's queues, created if there are none.
@@ -396,3 +431,5 @@ class PartitionQueues:
         self.is_closed = True
         for queue in self.all_queues():
             queue.slot.appender = None
+            if queue.slot.part is not None:
+                queue.slot.part.refuse()

@@ -41,6 +41,7 @@ class ProducerBatch:
         created_ms: monotonic; it lingers from here on.
         order: place among the batches of the partition; parts of a split sort where the whole was.
         is_split: its memory was not taken from the pool.
+        appender: of a batch that a lane has begun; ``None``: the batch is new.
 
     Attributes:
         result: the outcome shared with the futures.
@@ -86,6 +87,7 @@ class ProducerBatch:
         created_ms: int,
         order: tuple[int, ...] = (0,),
         is_split: bool = False,
+        appender: RecordAppender | None = None,
     ) -> None:
         # Fixed after construction.
         self.topic_partition = topic_partition
@@ -96,10 +98,12 @@ class ProducerBatch:
         # I/O thread only.
         self.knowledge = Knowledge.NEVER_SENT
         self._leader_epoch = NO_LEADER_EPOCH
-        self.result = result = ProduceRequestResult(topic_partition)
+        if appender is None:
+            result = ProduceRequestResult(topic_partition)
+            appender = RecordAppender(builder.writer, result, result.outcome, FutureRecordMetadata)
+        self.result: ProduceRequestResult = appender.batch_result
         # Guarded by the partition queue's lock.
         self.builder: RecordBatchBuilder | None = builder
-        appender = RecordAppender(builder.writer, result, result.outcome, FutureRecordMetadata)
         self.appender: RecordAppender | None = appender
         self._deliveries = appender.deliveries
 

@@ -110,13 +110,14 @@ class ReadyBatches:
         """
         if snapshot is not self._counted_snapshot or len(self._queues.topics) != self._counted_topics:
             self._publish_partition_counts(snapshot)
-        return self._ready.look(snapshot, now_ms, self._sends_everything())
+        return self._ready.look(snapshot, now_ms, self.sends_everything())
 
     def may_have_more(self) -> bool:
         """Whether another look, right after a drain, may find something that is ready."""
-        return bool(self._queues.changed) or self._ready.has_due or self._sends_everything()
+        return bool(self._queues.changed) or self._ready.has_due or self.sends_everything()
 
-    def _sends_everything(self) -> bool:
+    def sends_everything(self) -> bool:
+        """Whether nothing lingers: a flush, the close, or a thread that waits for memory. Any thread."""
         return self._queues.is_closed or bool(self._flushes or self._waiters)
 
     def publish_load(self, snapshot: MetadataSnapshot) -> None:

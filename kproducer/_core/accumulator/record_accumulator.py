@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kproducer._core.accumulator.buffer_pool import BufferPool
 from kproducer._core.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES
@@ -134,6 +134,9 @@ class RecordAccumulator:
         #: Full batches that the I/O thread is to compress. Two threads at once may count one too few.
         self._compression_backlog: list[ProducerBatch] = []
         self.next_look_ms = NEVER_MS
+        #: Set by the lanes.
+        self.on_flush_end: Callable[[], None] | None = None
+        self.take_back: Callable[[], None] = lambda: None
         self.ready_batches = ReadyBatches(
             config,
             clock,
@@ -255,12 +258,19 @@ class RecordAccumulator:
             self._transaction_manager.state_machine.check_send(append.transaction)
         partitioner, snapshot = topic_queues.partitioner, append.snapshot
         batch = queue.open_batch
+        part = queue.slot.part
         if (
             sticky is not None
             and not append.has_switched
             and partitioner.maybe_switch(sticky, batch is None or batch.is_full, snapshot)
         ):
             return True
+        if part is not None:
+            append.future = part.try_append(*append.record)
+            if append.future is not None:
+                return True
+            queue.disarm_locked()
+            batch = queue.open_batch
         if batch is not None:
             # The batch may have to grow first.
             queue.empty_slot_locked()
@@ -389,6 +399,26 @@ class RecordAccumulator:
 
     # -- sending ---------------------------------------------------------------------------------------
 
+    def adopt(self, fast: Any) -> ProducerBatch:
+        """What a lane's batch becomes when Python takes it over."""
+        appender = fast.hand_over()
+        writer = appender.writer
+        builder = RecordBatchBuilder(
+            writer.buffer, self._compression, None, self._batch_size, self.pool, writer
+        )
+        is_open = fast.is_open
+        if not is_open:
+            builder.close_for_appends()
+        batch = ProducerBatch(
+            fast.topic_partition, builder, fast.created_ms, (fast.order,), appender=appender
+        )
+        batch.closed_ms = fast.closed_ms
+        batch.is_open = is_open
+        self._incomplete.pop(fast, None)  # type: ignore[call-overload]
+        self._incomplete[batch] = batch
+        fast.successor = batch
+        return batch
+
     def mute_partition(self, topic_partition: TopicPartition) -> None:
         """Drain nothing from this partition until it is unmuted; its batches still expire."""
         self.queues.queue_of(topic_partition).set_muted(True)
@@ -448,6 +478,7 @@ class RecordAccumulator:
         Args:
             in_flight: the batches whose request is on its way.
         """
+        self.take_back()
         self.ready_batches.start_over()
         candidates = [batch for batch in list(self._incomplete) if not batch.is_done]
         queued: set[ProducerBatch] = set()
@@ -489,6 +520,11 @@ class RecordAccumulator:
     # -- flush, abort, close ---------------------------------------------------------------------------
 
     @property
+    def incomplete(self) -> dict[ProducerBatch, ProducerBatch]:
+        """The batches without an outcome, and those whose memory is in use; lanes add theirs."""
+        return self._incomplete
+
+    @property
     def incomplete_count(self) -> int:
         """Batches that wait, are in flight, or whose memory is still in use."""
         return len(self._incomplete)
@@ -515,6 +551,8 @@ class RecordAccumulator:
     def end_flush(self, flush: object) -> None:
         """End the flush. Does nothing if it has not begun."""
         self._flushes.discard(flush)
+        if self.on_flush_end is not None:
+            self.on_flush_end()
 
     def pending_records(self) -> PendingRecords:
         """The records whose outcome is not known, or whose delivery callbacks have not run. Any thread."""
@@ -574,6 +612,7 @@ class RecordAccumulator:
 
     def _abort(self, error_of: Callable[[ProducerBatch], KafkaError | None]) -> dict[str, int]:
         """Fail the batches that have an error; returns the number of their records by topic."""
+        self.take_back()
         counts: dict[str, int] = {}
         for batch in list(self._incomplete):
             error = error_of(batch)

@@ -30,10 +30,11 @@ class InFlightRequests:
 
     Attributes:
         count: requests in flight to all nodes.
+        lanes: by node id, the lanes, which have requests of their own in flight.
         next_expiry_ms: no request times out before this time has passed. Made exact by ``expired``.
     """
 
-    __slots__ = ("_max_per_connection", "_queues", "_without_response", "count", "next_expiry_ms")
+    __slots__ = ("_max_per_connection", "_queues", "_without_response", "count", "lanes", "next_expiry_ms")
 
     def __init__(self, max_per_connection: int) -> None:
         self._max_per_connection = max_per_connection
@@ -42,6 +43,7 @@ class InFlightRequests:
         self._without_response: dict[str, deque[int]] = {}
         self.next_expiry_ms = NEVER_MS
         self.count = 0
+        self.lanes: dict[str, Any] = {}
 
     def add(self, request: ClientRequest) -> None:
         """Append a request to the queue of its node."""
@@ -124,15 +126,22 @@ class InFlightRequests:
     def can_send_more(self, node_id: str) -> bool:
         """Whether the limit is not reached and the socket took all bytes offered to it."""
         queue = self._queues.get(node_id)
+        in_lane = 0
+        if self.lanes and node_id in self.lanes:
+            lane = self.lanes[node_id]
+            if lane.is_stalled:
+                return False
+            in_lane = lane.in_flight
         if not queue:
-            return True
+            return in_lane < self._max_per_connection
         newest = queue[-1].send
-        return (newest.completed or not newest.is_stalled) and len(queue) < self._max_per_connection
+        return (newest.completed or not newest.is_stalled) and len(queue) + in_lane < self._max_per_connection
 
     def count_of(self, node_id: str) -> int:
         """Requests in flight to this node."""
         queue = self._queues.get(node_id)
-        return len(queue) if queue else 0
+        in_lane: int = self.lanes[node_id].in_flight if node_id in self.lanes else 0
+        return (len(queue) if queue else 0) + in_lane
 
     def oldest_api_key(self, node_id: str) -> int | None:
         """The API of the node's oldest request; None: there is none."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random as random_module
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kproducer_messages import ApiVersionsRequest
 
@@ -71,6 +71,19 @@ _log = GuardedLogger(__name__)
 
 _CORRELATION_ID_LIMIT = 2**31
 _SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+
+
+class LaneOwner(Protocol):
+    """Who sends requests on the client's connections by itself. I/O thread only."""
+
+    def make_way(self, node_id: str) -> None:
+        """A request of the client follows: those in flight become requests of the client."""
+
+    def before_wait(self) -> None:
+        """The client waits now."""
+
+    def connection_ended(self, node_id: str) -> None:
+        """Likewise, before the client ends all requests of the connection; send no others."""
 
 
 class NetworkClient:
@@ -152,6 +165,8 @@ class NetworkClient:
         self.active = True
         # written by the I/O thread, read by any; each write is one atomic dictionary operation
         self._versions_used: dict[tuple[str, int], int] = {}
+        #: The data plane's lanes, if there are any: told before Python uses a connection, and when it ends.
+        self.lanes: LaneOwner | None = None
         self._updater = new_updater(self)
 
     # -- nodes -----------------------------------------------------------------------------------------
@@ -222,6 +237,8 @@ class NetworkClient:
         if not self.active:
             raise IllegalStateError("the network client is closed")
         destination = str(node_id)
+        if self.lanes is not None:
+            self.lanes.make_way(destination)
         connection = self.connections.get(destination)
         # An earlier request or response may have changed this since ``ready`` returned true.
         if callback is not None and (
@@ -288,7 +305,49 @@ class NetworkClient:
 
     def in_flight_request_count(self) -> int:
         """Requests that were sent and have not ended."""
-        return self._in_flight.count
+        in_lanes: int = sum(lane.in_flight for lane in list(self._in_flight.lanes.values()))
+        return self._in_flight.count + in_lanes
+
+    # -- lanes -----------------------------------------------------------------------------------------
+
+    @property
+    def selector(self) -> Selector:
+        """The sockets."""
+        return self._selector
+
+    @property
+    def in_flight(self) -> InFlightRequests:
+        """The requests in flight."""
+        return self._in_flight
+
+    def next_correlation_id(self, at_least: int = 0) -> int:
+        """That of the next request."""
+        self._correlation_id = max(self._correlation_id, at_least)
+        return self._correlation_id
+
+    def adopt(
+        self,
+        node_id: str,
+        builder: RequestBuilder,
+        version: int,
+        correlation_id: int,
+        sent_ms: int,
+        unwritten: list[memoryview],
+        callback: Callable[[ClientResponse], None],
+    ) -> NetworkSend | None:
+        """Take over a request that a lane has sent, all of it but ``unwritten``. Returns what is to be written."""
+        request = ClientRequest(
+            node_id, builder, correlation_id, True, sent_ms, self._request_timeout_ms, callback
+        )
+        request.api_version = version
+        request.send = NetworkSend(node_id, unwritten)
+        request.send.completed = not unwritten
+        self._in_flight.add(request)
+        return request.send if unwritten else None
+
+    def note_version(self, node_id: str, api_key: ApiKey, version: int) -> None:
+        """A lane uses this version."""
+        self._versions_used[node_id, api_key] = version
 
     def negotiated_versions(self) -> dict[int, dict[ApiKey, int]]:
         """The version last used, by node id and API. Any thread."""
@@ -322,6 +381,8 @@ class NetworkClient:
             timeout_ms = 0
         self._unanswered_queued = 0
         selector = self._selector
+        if self.lanes is not None:
+            self.lanes.before_wait()
         now_ms = selector.poll(max(timeout_ms, 0))
         try:
             if self._expects_no_response:
@@ -590,6 +651,8 @@ class NetworkClient:
 
     def _connection_ended(self, connection: NodeConnection, error: KafkaError, now_ms: int) -> None:
         """Handle the end of a connection, or of an attempt to connect, for any reason."""
+        if self.lanes is not None:
+            self.lanes.connection_ended(connection.id)
         if connection.state is ConnectionState.CONNECTING:
             connection.exchange.on_connection_failed()
         self._versions_to_ask.pop(connection.id, None)

@@ -97,6 +97,12 @@ class Series:
         self.count += count
         self.total += total
 
+    def add_all(self, total: float, count: float, maximum: float, window: int) -> None:
+        """Add so many values with this sum and this maximum."""
+        self.add_many(total, count, window)
+        if maximum > self._maximum:
+            self._maximum = maximum
+
     def _begin_window(self, window: int) -> None:
         number, count, total, _ = self._begun[-1]
         ended = (number, count, total, self._maximum)

@@ -678,6 +678,11 @@ cdef class SocketIo:
             raise
         return sock
 
+    def take_frames(self):
+        """The frames of the last exchange, once."""
+        frames, self.frames = self.frames, []
+        return frames
+
     def use_plane(self, Plane plane not None):
         """The lanes of its sockets are those of this plane. Raises OSError."""
         cdef epoll_event event
@@ -784,6 +789,8 @@ cdef class SocketIo:
         else:
             now_ms = KP_STEP_MS()
             until_ms = KP_NEVER_MS if timeout_ms < 0 else now_ms + timeout_ms
+            # Python has handled the frames that came before the responses to these.
+            self.plane.settle(now_ms)
             while True:
                 read_at = 0
                 with nogil:
@@ -792,7 +799,7 @@ cdef class SocketIo:
                     code = errno if ready < 0 else 0
                     self.serve(ready, &made, &read_at, &is_woken)
                     now_ms = KP_STEP_MS()
-                if self.plane.settle(now_ms) and self.returns_early:
+                if not self.frames and self.plane.settle(now_ms) and self.returns_early:
                     is_woken = True
                 if self.epoll_fd < 0:
                     return []  # a callback has forked, and this is the child

@@ -11,7 +11,7 @@ Source: Kafka's ``Selector`` (pollSelectionKeys); the native step is ours.
 from __future__ import annotations
 
 import selectors
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -113,6 +113,14 @@ class PortableChannelIo:
         channel: KafkaChannel = event[0]
         return channel.read(self._read_view)
 
+    def take_frames(self) -> Iterable[tuple[KafkaChannel, bytes]]:
+        """Frames that the last exchange has cut out itself: they come before the bytes of its events."""
+        return ()
+
+    def busy_channels(self) -> Iterable[KafkaChannel]:
+        """Channels whose lanes have moved bytes lately."""
+        return ()
+
     def close(self) -> None:
         """Close the poll's descriptor. Idempotent."""
         self._selector.close()
@@ -136,6 +144,23 @@ class NativeChannelIo:
         buffer = bytearray(_NATIVE_BUFFER_BYTES)
         self._read_view = memoryview(buffer)
         self._io = native.SocketIo(wakeup.fileno(), buffer, READ_SIZE_BYTES)
+        self._plane: Any = None
+        self._hand_back: Callable[[Any], None] | None = None
+
+    def use_plane(self, plane: Any, hand_back: Callable[[Any], None]) -> None:
+        """Let the lanes of a data plane use the sockets.
+
+        Args:
+            plane: its lanes have channels as owners.
+            hand_back: called with a lane, after an exchange and before its events are reported, if Python has
+                to take over. Raises OSError.
+        """
+        self._io.use_plane(plane)
+        self._plane, self._hand_back = plane, hand_back
+
+    def return_early(self, is_closing: bool) -> None:
+        """Whether an exchange returns after each request that a lane has completed."""
+        self._io.returns_early = is_closing
 
     def register(self, channel: KafkaChannel) -> None:
         channel.native_socket = self._io.register(channel.transport.fileno(), channel)
@@ -161,7 +186,21 @@ class NativeChannelIo:
 
     def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
         events: list[Event] = self._io.exchange(list(map(_SOCKET_OF, sending)), timeout_ms)
+        if self._plane is not None:
+            assert self._hand_back is not None
+            for lane in list(self._plane.lanes):
+                if lane.needs_python:
+                    self._hand_back(lane)
         return events
+
+    def take_frames(self) -> Iterable[tuple[KafkaChannel, bytes]]:
+        if self._plane is None:
+            return ()
+        frames: list[tuple[KafkaChannel, bytes]] = self._io.take_frames()
+        return frames
+
+    def busy_channels(self) -> Iterable[KafkaChannel]:
+        return () if self._plane is None else [lane.owner for lane in self._plane.lanes if lane.requests]
 
     def written(self, event: Event, completed: list[NetworkSend]) -> None:
         channel, _, sent, code, _, _, _ = event

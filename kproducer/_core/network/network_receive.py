@@ -31,6 +31,11 @@ class FrameAssembler:
         self._partial = bytearray()  # the frame that is not complete, with its size prefix
         self._frame_bytes = SIZE_PREFIX_BYTES  # the size of that frame; of the prefix alone until it is known
 
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether no part of a frame has arrived."""
+        return not self._partial
+
     def describe_position(self) -> str:
         """The position in the stream, for the error message if the stream ends there."""
         arrived = len(self._partial)

@@ -23,6 +23,7 @@ from kproducer._core.network.channel_io import (
     WRITE,
     ChannelIo,
     Event,
+    NativeChannelIo,
     PlaintextChannelIo,
     PortableChannelIo,
 )
@@ -210,6 +211,29 @@ class Selector:
         self._wakeup.release_after_fork()
         self.close()
 
+    # -- lanes ---------------------------------------------------------------------------------------
+
+    @property
+    def native_io(self) -> NativeChannelIo | None:
+        """The native step, if it moves the bytes, unencrypted."""
+        return self._io if isinstance(self._io, NativeChannelIo) and self._transport_factory is None else None
+
+    def channel(self, connection_id: str) -> KafkaChannel | None:
+        """The channel of a connection."""
+        return self._channels.get(connection_id)
+
+    def resume(self, channel: KafkaChannel, partial: bytes, unwritten: list[NetworkSend]) -> None:
+        """Go on where a lane has stopped: with the beginning of a frame, and with frames partly written."""
+        frames: list[bytes] = []
+        if partial:
+            channel.assembler.feed(memoryview(partial), frames)
+        for send in unwritten:
+            send.is_stalled = channel.is_stalled = True
+            channel.sends.append(send)
+            self._io.queue(channel, send)
+        if unwritten and channel.native_socket is not None:
+            channel.native_socket.note_full()
+
     # -- traffic -------------------------------------------------------------------------------------
 
     def send(self, send: NetworkSend) -> None:
@@ -246,7 +270,11 @@ class Selector:
         sending, self._sending = list(self._sending), {}
         served: dict[KafkaChannel, None] = {}
         try:
-            for event in self._io.exchange(sending, min(timeout_ms, _MAX_WAIT_MS)):
+            events = self._io.exchange(sending, min(timeout_ms, _MAX_WAIT_MS))
+            for channel, payload in self._io.take_frames():
+                self.completed_receives.append((channel.connection_id, payload))
+                served[channel] = None
+            for event in events:
                 self._serve(event)
                 served[event[0]] = None
         finally:
@@ -256,6 +284,8 @@ class Selector:
                 self._serve((channel, READ))
                 served[channel] = None
         now_ms = self._clock.monotonic_ms()
+        for channel in self._io.busy_channels():
+            served[channel] = None
         for channel in served:
             if not channel.is_closed:
                 channel.last_active_ms = now_ms

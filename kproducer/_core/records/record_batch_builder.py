@@ -58,6 +58,7 @@ class RecordBatchBuilder:
             Only the first record may exceed it. ``None``: the size of the buffer.
         buffers: source of larger buffers, up to ``largest_buffer_bytes``; takes ``buffer`` back when the
             records have moved. ``None``: the buffer does not grow.
+        writer: has written into ``buffer`` already; ``None``: a new one.
 
     Attributes:
         compression: as given.
@@ -91,9 +92,10 @@ class RecordBatchBuilder:
         topic_ratio: TopicCompressionRatio | None = None,
         write_limit: int | None = None,
         buffers: BufferSource | None = None,
+        writer: BatchWriter | None = None,
     ) -> None:
         self.compression = compression
-        self.writer = BatchWriter(buffer)
+        self.writer = BatchWriter(buffer) if writer is None else writer
         self._buffers = buffers
         if write_limit is None or (buffers is None and write_limit > len(buffer)):
             write_limit = len(buffer)

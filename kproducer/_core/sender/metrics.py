@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kproducer._core.metrics.windows import Windows
 from kproducer._core.runtime.clock import Clock
@@ -108,6 +108,27 @@ class ProducerMetrics:
         window = self.windows.at(now_ms)
         self.latency.add(float(latency_ms), window)
         self.throttle_time.add(float(throttle_time_ms), window)
+
+    def lane_sent(self, lane: Any, now_ms: int) -> list[str]:
+        """Count what a lane has sent and got answered since the last time; returns the topics."""
+        window = self.windows.at(now_ms)
+        requests, batches, records = lane.requests, lane.batches, lane.records
+        self.batch_size.add_all(lane.batch_bytes, batches, lane.batch_bytes_max, window)
+        self.compression.add_all(batches, batches, 1.0, window)
+        self.queue_time.add_all(lane.queue_ms, batches, lane.queue_ms_max, window)
+        self.record_size.add_many(lane.batch_bytes, records, window)
+        self.records.add_many(records, requests, window)
+        self.latency.add_all(lane.latency_ms, requests, lane.latency_ms_max, window)
+        self.throttle_time.add_many(0.0, requests, window)
+        topics = []
+        for topic in lane.take_topics():
+            name, count, topic_records, most_records, size, largest = topic
+            topics.append(name)
+            metrics = self._topic(name)
+            metrics.records.add_all(topic_records, count, most_records, window)
+            metrics.sizes.add_all(size, count, largest, window)
+            metrics.compression.add_all(count, count, 1.0, window)
+        return topics
 
     def records_retried(self, topic: str, count: int) -> None:
         """Count the records of a batch that is put back to be sent again."""

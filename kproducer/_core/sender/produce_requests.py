@@ -87,7 +87,7 @@ class ProduceRequestBuilder:
     def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
         """The frame, with the records between slices of everything else."""
         length_of, end = _LENGTH_AND_END[version]
-        small = _fields(version, client_id, self._acks, self._timeout_ms, self._transactional_id)
+        small = fields_before_topics(version, client_id, self._acks, self._timeout_ms, self._transactional_id)
         small += length_of(len(self._batches_by_topic))
         frame_bytes = FRAME_START.size
         pieces: list[memoryview] = []
@@ -95,7 +95,7 @@ class ProduceRequestBuilder:
             if version >= FIRST_VERSION_WITH_TOPIC_IDS:
                 small += self.topic_ids[topic].int.to_bytes(16, "big")
             else:
-                small += _topic_name(version, topic)
+                small += encoded_topic_name(version, topic)
             small += length_of(len(batches))
             for batch in batches:
                 records = batch.records()
@@ -133,7 +133,7 @@ _LENGTH_AND_END: dict[int, tuple[Callable[[int], bytes], bytes]] = {
 
 
 @lru_cache(maxsize=64)
-def _fields(
+def fields_before_topics(
     version: int, client_id: str | None, acks: int, timeout_ms: int, transactional_id: str | None
 ) -> bytes:
     """What is between the correlation id and the number of topics. Raises LocalProtocolError."""
@@ -145,12 +145,12 @@ def _fields(
 
 
 @lru_cache(maxsize=1024)
-def _topic_name(version: int, name: str) -> bytes:
+def encoded_topic_name(version: int, name: str) -> bytes:
     """A topic's name as it is in a frame. Raises LocalProtocolError."""
     message = ProduceRequest(topic_data=[TopicProduceData(name=name)])
     frame = b"".join(build_request(_PRODUCE, version, 0, None, message))
     length_of, end = _LENGTH_AND_END[version]
-    before = FRAME_START.size + len(_fields(version, None, 0, 0, None) + length_of(1))
+    before = FRAME_START.size + len(fields_before_topics(version, None, 0, 0, None) + length_of(1))
     after = len(length_of(0) + end + end)
     return frame[before : len(frame) - after]
 

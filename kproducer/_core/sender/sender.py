@@ -8,6 +8,7 @@ decides what a response means. Source: Kafka class ``Sender``; KIP-91.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from kproducer._core.metrics.windows import Windows
 from kproducer._core.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer._core.runtime.threads import mark_io_thread
+from kproducer._core.sender.fast_lanes import FastLanes, may_have_lanes
 from kproducer._core.sender.metrics import ProducerMetrics
 from kproducer._core.sender.produce_requests import InFlightBatches, ProduceRequestBuilder
 from kproducer._core.sender.produce_responses import BatchCompletion, ProduceResponseHandler
@@ -112,6 +114,8 @@ class Sender:
             config, accumulator, metadata, self.in_flight, self.metrics, transaction_manager
         )
         self._responses = ProduceResponseHandler(self._completion, metadata, self.metrics, config)
+        #: The data plane; ``None``: not in use.
+        self._lanes = self._new_lanes()
         self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, _ERROR_PAUSE_MAX_MS)
         # Written by any thread, read by the I/O thread.
         self._running = True
@@ -125,6 +129,21 @@ class Sender:
         self._seen_refusals: dict[int, AuthenticationError] = {}
         #: Records that were not delivered when the loop ended; valid after the thread has ended.
         self.records_lost = 0
+
+    def _new_lanes(self) -> FastLanes | None:
+        if os.environ.get("KPRODUCER_FAST_LANE", "0") == "0":
+            return None
+        if not may_have_lanes(self._client, self._config, self._clock):
+            return None
+        return FastLanes(
+            self._client,
+            self._metadata,
+            self._accumulator,
+            self._config,
+            self.in_flight,
+            self._responses,
+            self.metrics,
+        )
 
     # -- any thread ------------------------------------------------------------------------------------
 
@@ -205,6 +224,8 @@ class Sender:
 
     def run_once(self, now_ms: int) -> None:
         """One round: send the ready batches, then poll. Blocks while there is nothing to do."""
+        if self._lanes is not None:
+            self._lanes.tend(now_ms)
         # Refused connections come first: the next attempt to connect forgets the refusal, and a request to a
         # coordinator may begin one.
         if self._client.connections.refusals:
@@ -225,6 +246,8 @@ class Sender:
                 poll_timeout_ms = min(poll_timeout_ms, coordinator_delay_ms)
                 accumulator.next_look_ms = self._clock.monotonic_ms() + poll_timeout_ms
                 break
+        if self._lanes is not None:
+            self._lanes.arm(now_ms)
         accumulator.ready_batches.publish_load(self._metadata.snapshot)
         if not self._running:
             poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
@@ -378,6 +401,8 @@ class Sender:
         for node_id, batches in batches_by_node.items():
             try:
                 self._send_request(node_id, batches, snapshot, now_ms)
+                if self._lanes is not None:
+                    self._lanes.note_drained(node_id, batches)
             except Exception as error:
                 # The batches have left their queues, so nothing else would ever complete them.
                 self._completion.fail_unsent(batches, error, self._clock.monotonic_ms())

@@ -27,7 +27,7 @@ from kproducer._core.kernel import data_plane
 from kproducer._core.kernel.crc32c import crc32c
 from kproducer._core.records.compression import Compression
 from kproducer._core.records.record_batch_builder import RecordBatchBuilder
-from kproducer._core.sender.produce_requests import ProduceRequestBuilder, _fields, _topic_name
+from kproducer._core.sender.produce_requests import ProduceRequestBuilder, encoded_topic_name, fields_before_topics
 from kproducer.types import RecordMetadata, TopicPartition
 
 pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
@@ -60,7 +60,7 @@ class Bench:
         self.ours.setblocking(False)
         self.theirs.setblocking(False)
         options = {"most_in_flight": 5, "most_request_bytes": 1 << 20, **lane}
-        fields = _fields(version, "me", -1, 30_000, None)
+        fields = fields_before_topics(version, "me", -1, 30_000, None)
         self.lane = data_plane.FastLane(self.plane, "1", self.ours.fileno(), version, fields, **options)
         self.plane.add_lane(self.lane)
         self.lane.is_armed = True
@@ -80,7 +80,7 @@ class Bench:
         if topic not in self.topics:
             self.ids[topic] = uuid.uuid4()
             by_id = self.version >= FIRST_WITH_IDS
-            encoded = self.ids[topic].bytes if by_id else _topic_name(self.version, topic)
+            encoded = self.ids[topic].bytes if by_id else encoded_topic_name(self.version, topic)
             self.topics[topic] = data_plane.FastTopic(topic, encoded, by_id)
         if (topic, partition) not in self.parts:
             part = data_plane.FastPart(self.plane, self.topics[topic], TopicPartition(topic, partition))

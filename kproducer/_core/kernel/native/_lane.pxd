@@ -93,6 +93,7 @@ cdef class FastLane:
     cdef readonly object owner
     cdef bytes _fields
     cdef readonly dict parts
+    cdef readonly list topics
     # Set by the step: an event that Python has to handle first.
     cdef public bint needs_python
     # Counted with the interpreter lock; the I/O thread adds them to its metrics and sets them to 0.
@@ -133,6 +134,7 @@ cdef class FastPart:
     cdef readonly FastLane lane
     cdef readonly object topic_partition
     cdef public bint fills_batches
+    cdef readonly bint is_refusing
     cdef public long long next_order
 
 

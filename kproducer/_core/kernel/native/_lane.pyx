@@ -201,6 +201,10 @@ cdef class Plane:
             self.lane_table[at] = &each.c
         self.lane_count = len(self.lanes)
 
+    def settle_now(self, long long now_ms):
+        """Settle what is answered, before a lane is handed back."""
+        return self.settle(now_ms)
+
     cdef Py_ssize_t settle(self, int64_t now_ms) except -1:
         cdef KpRequest *request
         cdef KpRequest *following
@@ -246,6 +250,7 @@ cdef class FastLane:
         self.c.most_in_flight = most_in_flight
         self.c.most_request_bytes = most_request_bytes
         self.parts = {}
+        self.topics = []
 
     def __dealloc__(self):
         kp_lane_free(&self.c)
@@ -254,6 +259,11 @@ cdef class FastLane:
     def in_flight(self):
         """How many requests wait for their response."""
         return self.c.in_flight
+
+    @property
+    def is_stalled(self):
+        """Whether the socket was full when it wrote last."""
+        return self.c.stalled
 
     @property
     def version(self):
@@ -332,6 +342,20 @@ cdef class FastLane:
             kp_request_free(request)
             request = following
         return result
+
+    def take_topics(self):
+        """Of each topic: name, batches, records, most records, bytes, most bytes; with those of the lane, set to 0."""
+        cdef FastTopic topic
+        cdef list taken = []
+        for topic in self.topics:
+            if topic.batches:
+                taken.append((topic.name, topic.batches, topic.records, topic.records_max, topic.batch_bytes,
+                              topic.batch_bytes_max))
+                topic.batches = topic.records = topic.records_max = topic.batch_bytes = topic.batch_bytes_max = 0
+        self.requests = self.request_bytes = self.request_bytes_max = self.response_bytes = 0
+        self.response_bytes_max = self.latency_ms = self.latency_ms_max = self.batches = self.batch_bytes = 0
+        self.batch_bytes_max = self.records = self.records_max = self.queue_ms = self.queue_ms_max = 0
+        return taken
 
     # For tests, which have no step.
 
@@ -460,6 +484,8 @@ cdef class FastPart:
         self.topic.add(self)
         self.lane = lane
         lane.parts[self] = None
+        if self.topic not in lane.topics:
+            lane.topics.append(self.topic)
         kp_part_arm(&self.c, &lane.c)
 
     @property
@@ -480,6 +506,10 @@ cdef class FastPart:
             batches.append(<FastBatch>batch.owner)
             batch = batch.next
         return batches
+
+    def refuse(self):
+        """The producer is being closed: take no more records. What it has will be sent."""
+        self.is_refusing = True
 
     def try_append(self, timestamp_ms, key, value, headers, on_delivery):
         """Encode one record; begin a batch with it if need be.
@@ -632,7 +662,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
     for round in range(2):
         lock(&part.c)
         try:
-            if part.c.lane == NULL:
+            if part.c.lane == NULL or part.is_refusing:
                 break
             if part.c.open != NULL:
                 batch = <FastBatch>part.c.open.owner

@@ -1,0 +1,364 @@
+"""FastLanes: gives partitions to the compiled data plane, and takes them back when anything unusual happens.
+
+The data plane (``kernel/native/plane.h``) sends the batches of the partitions that it has and settles them, inside
+of the selector's poll and without the interpreter lock. It decides nothing: a response that is not a full success,
+a timeout, the end of a connection, new metadata, a purge or the close takes everything back as the objects that this
+package knows, as if they had been sent by ``Sender``. Source: ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kproducer_messages import ProduceRequest
+
+from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
+from kproducer._core.client.api_keys import ApiKey
+from kproducer._core.client.node_connection import NodeConnection
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.kernel import data_plane
+from kproducer._core.network.channel_io import NativeChannelIo
+from kproducer._core.network.kafka_channel import KafkaChannel
+from kproducer._core.records.batch_sizing import FIRST_BUFFER_BYTES
+from kproducer._core.runtime.clock import NEVER_MS, Clock, SystemClock
+from kproducer._core.sender.metrics import ProducerMetrics
+from kproducer._core.sender.produce_requests import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    InFlightBatches,
+    ProduceRequestBuilder,
+    encoded_topic_name,
+    fields_before_topics,
+)
+from kproducer._core.sender.produce_responses import ProduceResponseHandler
+from kproducer.types import Node, RecordMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kproducer._core.accumulator.producer_batch import ProducerBatch
+    from kproducer._core.accumulator.record_accumulator import RecordAccumulator
+    from kproducer._core.client.metadata import Metadata
+    from kproducer._core.client.metadata_snapshot import MetadataSnapshot
+    from kproducer._core.client.network_client import NetworkClient
+
+#: How long counts may stay in a lane before they are added to the metrics.
+_MOST_UNCOUNTED_MS = 50
+
+
+def may_have_lanes(client: NetworkClient, config: ProducerConfig, clock: Clock) -> bool:
+    """Whether the usual requests of this producer are of the kind that the data plane can send."""
+    return (
+        data_plane is not None
+        and client.selector.native_io is not None
+        and isinstance(clock, SystemClock)
+        and config.acks != 0
+        and config.compression_type == "none"
+        and not config.enable_idempotence
+        and config.max_in_flight_requests_per_connection > 1
+    )
+
+
+class _Lane:
+    """A lane and what it was made for.
+
+    Attributes:
+        lane: the compiled one.
+        node, connection, channel: the broker and the connection to it.
+        topics, parts: what was armed here, by name and by partition.
+    """
+
+    def __init__(self, lane: Any, node: Node, connection: NodeConnection, channel: KafkaChannel) -> None:
+        self.lane = lane
+        self.node = node
+        self.connection = connection
+        self.channel = channel
+        self.topics: dict[str, Any] = {}
+        self.parts: dict[TopicPartition, Any] = {}
+
+
+class FastLanes:
+    """The lanes of one producer. I/O thread only, except ``update_sends_everything``.
+
+    Args:
+        client: the connections.
+        metadata: the topics in use are renewed here.
+        accumulator: its queues are armed, and take the batches back.
+        config: acks, timeouts, limits.
+        in_flight: takes the batches in flight back.
+        responses: handles the responses to requests that were taken back.
+        metrics: of the producer.
+        takes_back: asked in each round whether to take everything back without a reason; for tests.
+    """
+
+    def __init__(
+        self,
+        client: NetworkClient,
+        metadata: Metadata,
+        accumulator: RecordAccumulator,
+        config: ProducerConfig,
+        in_flight: InFlightBatches,
+        responses: ProduceResponseHandler,
+        metrics: ProducerMetrics,
+        takes_back: Callable[[], bool] | None = None,
+    ) -> None:
+        native_io = client.selector.native_io
+        assert native_io is not None
+        self._client = client
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._config = config
+        self._in_flight = in_flight
+        self._responses = responses
+        self._metrics = metrics
+        self._takes_back = takes_back
+        self._io: NativeChannelIo = native_io
+        self._snapshot: MetadataSnapshot = metadata.snapshot
+        self._by_node: dict[str, _Lane] = {}
+        #: Partitions whose queues were drained in this round, by node.
+        self._drained: dict[int, list[TopicPartition]] = {}
+        self._sends_everything = False
+        self._request_timeout_ms = config.request_timeout_ms
+        self._delivery_timeout_ms = config.delivery_timeout_ms
+        pool = accumulator.pool
+        self._plane = data_plane.Plane(
+            linger_ms=config.linger_ms,
+            request_timeout_ms=config.request_timeout_ms,
+            delivery_timeout_ms=min(config.delivery_timeout_ms, accumulator.queues.longest_open_ms + 1)
+            if config.linger_ms > 0
+            else config.delivery_timeout_ms,
+            batch_size=max(config.batch_size, 1),
+            first_bytes=FIRST_BUFFER_BYTES,
+            future_type=FutureRecordMetadata,
+            metadata_type=RecordMetadata,
+            make_result=ProduceRequestResult.around,
+            allocate=pool.try_allocate,
+            deallocate=pool.deallocate,
+            incomplete=accumulator.incomplete,
+        )
+        native_io.use_plane(self._plane, self._hand_back_lane)
+        accumulator.queues.adopt = accumulator.adopt
+        accumulator.on_flush_end = self.update_sends_everything
+        accumulator.take_back = self.take_all_back
+        client.lanes = self
+
+    # -- any thread ------------------------------------------------------------------------------------
+
+    def update_sends_everything(self) -> None:
+        """A flush has begun or ended, or the close has begun, or threads began or ended to wait for memory."""
+        wanted = self._accumulator.ready_batches.sends_everything()
+        if wanted is not self._sends_everything:
+            self._sends_everything = wanted
+            self._plane.send_everything(wanted)
+
+    # -- a round of the sender -------------------------------------------------------------------------
+
+    def tend(self, now_ms: int) -> None:
+        """Before anything else in a round: take back what Python has to look at, count what was sent."""
+        self.update_sends_everything()
+        self._io.return_early(self._accumulator.queues.is_closed)
+        if not self._by_node:
+            return
+        if self._metadata.snapshot is not self._snapshot or (self._takes_back is not None and self._takes_back()):
+            self.take_all_back()
+            return
+        for each in list(self._by_node.values()):
+            lane = each.lane
+            oldest_ms = lane.oldest_ms
+            if lane.oldest_sent_ms < now_ms - self._request_timeout_ms or (
+                oldest_ms != NEVER_MS and now_ms - oldest_ms >= self._delivery_timeout_ms
+            ):
+                self._take_back(each)
+            else:
+                self._count(each, now_ms)
+
+    def note_drained(self, node_id: int, batches: Sequence[ProducerBatch]) -> None:
+        """These batches have left their queues, for a request to this node."""
+        self._drained.setdefault(node_id, []).extend([batch.topic_partition for batch in batches])
+
+    def arm(self, now_ms: int) -> None:
+        """After the drains of a round: arm what was drained, as far as it is in its usual state."""
+        drained, self._drained = self._drained, {}
+        if self._accumulator.queues.is_closed:
+            return
+        snapshot = self._metadata.snapshot
+        for node_id, topic_partitions in drained.items():
+            each = self._lane_of(node_id, snapshot, now_ms)
+            if each is not None:
+                for topic_partition in topic_partitions:
+                    self._arm_partition(each, topic_partition, snapshot)
+
+    def before_wait(self) -> None:
+        """Before the selector waits: tell the lanes how many requests of Python are in flight."""
+        for node_id, each in self._by_node.items():
+            if not each.lane.in_flight:
+                each.lane.foreign = self._client.in_flight.count_of(node_id)
+
+    # -- taking back -----------------------------------------------------------------------------------
+
+    def make_way(self, node_id: str) -> None:
+        each = self._by_node.get(node_id)
+        if each is None:
+            return
+        if each.lane.is_stalled:
+            self._take_back(each)
+            return
+        self._adopt_requests(each)
+
+    def connection_ended(self, node_id: str) -> None:
+        each = self._by_node.get(node_id)
+        if each is not None:
+            self._take_back(each)
+
+    def take_all_back(self) -> None:
+        """Take all lanes back."""
+        for each in list(self._by_node.values()):
+            self._take_back(each)
+
+    def _hand_back_lane(self, lane: Any) -> None:
+        self._take_back(self._by_node[lane.owner.connection_id])
+
+    def _take_back(self, each: _Lane) -> None:
+        """From here on, Python has all that the lane had."""
+        lane = each.lane
+        lane.is_armed = False
+        self._plane.settle_now(self._now_ms())
+        unwritten = self._adopt_requests(each)
+        queues = self._accumulator.queues
+        for part in list(lane.parts):
+            queues.queue_of(part.topic_partition).disarm()
+        partial_frame = lane.take_partial()
+        self._count(each, self._now_ms())
+        self._plane.remove_lane(lane)
+        del self._by_node[each.connection.id]
+        self._client.in_flight.lanes.pop(each.connection.id, None)
+        if each.channel.native_socket is not None:
+            each.channel.native_socket.use_lane(None)
+            self._client.selector.resume(each.channel, partial_frame, unwritten)
+
+    def _adopt_requests(self, each: _Lane) -> list[Any]:
+        """Make the requests in flight requests of the client; returns the frames that are not written completely."""
+        lane = each.lane
+        unwritten = []
+        self._client.next_correlation_id(lane.next_correlation_id)
+        for correlation_id, sent_ms, fast, _, pieces in lane.take_requests():
+            batches = [self._accumulator.adopt(batch) for batch in fast]
+            for batch in batches:
+                batch.drained(self._accumulator.queues.queue_of(batch.topic_partition).leader_epoch)
+            self._in_flight.add_all(batches, each.node.id)
+            topic_ids = self._snapshot.topic_ids
+            builder = self._builder(batches, topic_ids)
+            on_complete = partial(self._responses.handle, batches, topic_ids, each.node)
+            left = [memoryview(piece) for piece in pieces]
+            send = self._client.adopt(
+                each.connection.id, builder, lane.version, correlation_id, sent_ms, left, on_complete
+            )
+            if send is not None:
+                unwritten.append(send)
+        return unwritten
+
+    def _builder(self, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, Any]) -> ProduceRequestBuilder:
+        return ProduceRequestBuilder(
+            batches, topic_ids, self._config.acks, self._config.request_timeout_ms, False
+        )
+
+    def _now_ms(self) -> int:
+        return SystemClock.monotonic_ms()
+
+    # -- arming ----------------------------------------------------------------------------------------
+
+    def _lane_of(self, node_id: int, snapshot: MetadataSnapshot, now_ms: int) -> _Lane | None:
+        """The lane of the node, a new one if there is none and the connection allows it."""
+        connection = self._client.connections.get(str(node_id))
+        if connection is None:
+            return None
+        found = self._by_node.get(connection.id)
+        if found is not None:
+            return found
+        channel = self._client.selector.channel(connection.id)
+        node = snapshot.nodes.get(node_id)
+        if (
+            channel is None
+            or node is None
+            or channel.native_socket is None
+            or channel.is_stalled
+            or not channel.assembler.is_between_frames
+            or not channel.is_ready
+            or not connection.is_ready(now_ms)
+            or connection.has_moved
+            or connection.reauthenticate_ms != NEVER_MS
+            or connection.versions is None
+        ):
+            return None
+        if self._by_node and snapshot is not self._snapshot:
+            return None  # the others are taken back in the next round
+        latest = ProduceRequest.MAX_VERSION
+        if not snapshot.topic_ids:
+            latest = FIRST_VERSION_WITH_TOPIC_IDS - 1
+        version = connection.versions.latest_usable_version(ApiKey.PRODUCE, ProduceRequest.MIN_VERSION, latest)
+        config = self._config
+        lane = data_plane.FastLane(
+            self._plane,
+            channel,
+            channel.transport.fileno(),
+            version,
+            fields_before_topics(version, config.client_id, config.acks, config.request_timeout_ms, None),
+            config.max_in_flight_requests_per_connection,
+            config.max_request_size,
+        )
+        lane.next_correlation_id = self._client.next_correlation_id()
+        lane.foreign = self._client.in_flight.count_of(connection.id)
+        self._plane.add_lane(lane)
+        channel.native_socket.use_lane(lane)
+        lane.is_armed = True
+        made = self._by_node[connection.id] = _Lane(lane, node, connection, channel)
+        self._client.in_flight.lanes[connection.id] = lane
+        self._client.note_version(connection.id, ApiKey.PRODUCE, version)
+        self._snapshot = snapshot
+        return made
+
+    def _arm_partition(self, each: _Lane, topic_partition: TopicPartition, snapshot: MetadataSnapshot) -> None:
+        topic, number = topic_partition
+        metadata = snapshot.topics.get(topic)
+        if (
+            metadata is None
+            or number >= len(metadata.partitions)
+            or metadata.partitions[number].leader_id != each.node.id
+        ):
+            return
+        part = each.parts.get(topic_partition)
+        if part is None:
+            fast_topic = each.topics.get(topic)
+            if fast_topic is None:
+                version = each.lane.version
+                if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+                    topic_id = snapshot.topic_ids.get(topic)
+                    if topic_id is None:
+                        return
+                    fast_topic = data_plane.FastTopic(topic, topic_id.bytes, True)
+                else:
+                    fast_topic = data_plane.FastTopic(topic, encoded_topic_name(version, topic), False)
+                each.topics[topic] = fast_topic
+            part = each.parts[topic_partition] = data_plane.FastPart(self._plane, fast_topic, topic_partition)
+        queue = self._accumulator.queues.queue_of(topic_partition)
+        with queue.lock:
+            if queue.slot.part is None and not queue.batches and not queue.is_muted:
+                part.next_order = queue.next_order
+                part.fills_batches = queue.fills_batches
+                part.arm(each.lane)
+                queue.slot.part = part
+
+    # -- metrics ---------------------------------------------------------------------------------------
+
+    def _count(self, each: _Lane, now_ms: int) -> None:
+        lane = each.lane
+        if not lane.requests:
+            return
+        metrics = self._client.metrics
+        window = metrics.windows.at(now_ms)
+        node_metrics = metrics.node(each.connection.id)
+        requests = lane.requests
+        node_metrics.requests.add_all(lane.request_bytes, requests, lane.request_bytes_max, window)
+        node_metrics.responses.add_all(lane.response_bytes, requests, lane.response_bytes_max, window)
+        node_metrics.latency.add_all(lane.latency_ms, requests, lane.latency_ms_max, window)
+        for topic in self._metrics.lane_sent(lane, now_ms):
+            self._metadata.add(topic, now_ms)
