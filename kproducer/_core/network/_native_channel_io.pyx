@@ -1005,3 +1005,5 @@ cdef class SocketIo:
         if self.epoll_fd >= 0:
             close_descriptor(self.epoll_fd)
             self.epoll_fd = -1
+        if self.plane is not None:
+            self.plane.close()

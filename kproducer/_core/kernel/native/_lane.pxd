@@ -75,7 +75,6 @@ cdef class Plane:
     cdef readonly Py_ssize_t lane_count
     cdef object _future_type, _metadata_type, _make_result, _allocate, _deallocate
     cdef Py_ssize_t _batch_size, _first_bytes
-    cdef readonly bint is_closed
 
     cdef void wake(self) noexcept
     # Stores when the I/O thread wakes by itself; INT64_MIN: it is awake.

@@ -151,8 +151,10 @@ cdef class Plane:
         PyMem_Free(self.lane_table)
 
     def close(self):
-        """Arm nothing any more. The descriptor stays open until the object is freed: threads may write to it."""
-        self.is_closed = True
+        """Wake no thread any more. Idempotent."""
+        if self.wake_fd >= 0:
+            close(self.wake_fd)
+            self.wake_fd = -1
 
     def send_everything(self, bint on):
         """Nothing lingers while a flush or the close is under way, or a thread waits for memory."""
@@ -162,7 +164,8 @@ cdef class Plane:
 
     cdef void wake(self) noexcept:
         cdef unsigned long long one = 1
-        write(self.wake_fd, &one, sizeof(one))
+        if self.wake_fd >= 0:
+            write(self.wake_fd, &one, sizeof(one))
 
     cdef void set_sleep(self, int64_t until_ms) noexcept nogil:
         kp_plane_set_sleep(&self.c, until_ms)
