@@ -337,7 +337,10 @@ def _mypyc_extensions() -> list[setuptools.Extension]:
 
 def _cython_extensions() -> list[setuptools.Extension]:
     declarations = [
-        str(path) for folder in _SOURCES for kind in ("pxd", "h", "c") for path in Path(folder).rglob(f"*.{kind}")
+        str(path)
+        for folder in _SOURCES
+        for kind in ("pxd", "h", "c")
+        for path in Path(folder).rglob(f"*.{kind}")
     ]
     return [
         setuptools.Extension(

@@ -128,7 +128,8 @@ class RecordAccumulator:
         # Any thread; each change is one operation of the container, so no lock is needed.
         #: Batches whose memory has not been returned to the pool: flush waits for them, and a forced close
         #: fails them. A dict for its order: aborts fail records in the order they were sent.
-        self._incomplete: dict[ProducerBatch, ProducerBatch] = {}
+        #: Lanes add theirs, which have the attributes of a ProducerBatch that any thread may read.
+        self._incomplete: dict[Any, Any] = {}
         #: One entry per flush.
         self._flushes: set[object] = set()
         #: Full batches that the I/O thread is to compress. Two threads at once may count one too few.
@@ -414,7 +415,7 @@ class RecordAccumulator:
         )
         batch.closed_ms = fast.closed_ms
         batch.is_open = is_open
-        self._incomplete.pop(fast, None)  # type: ignore[call-overload]
+        self._incomplete.pop(fast, None)
         self._incomplete[batch] = batch
         fast.successor = batch
         return batch
@@ -480,7 +481,7 @@ class RecordAccumulator:
         """
         self.take_back()
         self.ready_batches.start_over()
-        candidates = [batch for batch in list(self._incomplete) if not batch.is_done]
+        candidates = [batch for batch in self._taken_back() if not batch.is_done]
         queued: set[ProducerBatch] = set()
         for queue in self.queues.all_queues():
             # An append creates a batch and adds it to its queue without releasing the lock.
@@ -520,7 +521,7 @@ class RecordAccumulator:
     # -- flush, abort, close ---------------------------------------------------------------------------
 
     @property
-    def incomplete(self) -> dict[ProducerBatch, ProducerBatch]:
+    def incomplete(self) -> dict[Any, Any]:
         """The batches without an outcome, and those whose memory is in use; lanes add theirs."""
         return self._incomplete
 
@@ -610,11 +611,15 @@ class RecordAccumulator:
             lambda batch: None if batch.in_flight or batch.send_count else error_of(batch.topic_partition)
         )
 
+    def _taken_back(self) -> list[ProducerBatch]:
+        """All incomplete batches, after ``take_back``; not those that a lane is just beginning, or giving up."""
+        return [batch for batch in list(self._incomplete) if isinstance(batch, ProducerBatch)]
+
     def _abort(self, error_of: Callable[[ProducerBatch], KafkaError | None]) -> dict[str, int]:
         """Fail the batches that have an error; returns the number of their records by topic."""
         self.take_back()
         counts: dict[str, int] = {}
-        for batch in list(self._incomplete):
+        for batch in self._taken_back():
             error = error_of(batch)
             if error is None:
                 continue
@@ -643,7 +648,7 @@ class RecordAccumulator:
 
     def release_all_in_flight(self) -> None:
         """All connections are closed, so no request reads any buffer: return the memory kept for them."""
-        for batch in list(self._incomplete):
+        for batch in self._taken_back():
             self.request_done(batch)
 
     def close(self) -> None:

@@ -32,6 +32,7 @@ from kproducer._core.sender.produce_requests import (
     fields_before_topics,
 )
 from kproducer._core.sender.produce_responses import ProduceResponseHandler
+from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.types import Node, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -158,7 +159,9 @@ class FastLanes:
         self._io.return_early(self._accumulator.queues.is_closed)
         if not self._by_node:
             return
-        if self._metadata.snapshot is not self._snapshot or (self._takes_back is not None and self._takes_back()):
+        if self._metadata.snapshot is not self._snapshot or (
+            self._takes_back is not None and self._takes_back()
+        ):
             self.take_all_back()
             return
         for each in list(self._by_node.values()):
@@ -240,11 +243,16 @@ class FastLanes:
         lane = each.lane
         unwritten = []
         self._client.next_correlation_id(lane.next_correlation_id)
-        for correlation_id, sent_ms, fast, _, pieces in lane.take_requests():
+        client_metrics = self._client.metrics
+        node_requests = client_metrics.node(each.connection.id).requests
+        for correlation_id, sent_ms, fast, frame_bytes, pieces in lane.take_requests():
             batches = [self._accumulator.adopt(batch) for batch in fast]
             for batch in batches:
                 batch.drained(self._accumulator.queues.queue_of(batch.topic_partition).leader_epoch)
             self._in_flight.add_all(batches, each.node.id)
+            # Those that the lane has completed are counted by ``_count``.
+            self._metrics.request_sent(batches, sent_ms)
+            node_requests.add(float(frame_bytes), client_metrics.windows.at(sent_ms))
             topic_ids = self._snapshot.topic_ids
             builder = self._builder(batches, topic_ids)
             on_complete = partial(self._responses.handle, batches, topic_ids, each.node)
@@ -256,7 +264,9 @@ class FastLanes:
                 unwritten.append(send)
         return unwritten
 
-    def _builder(self, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, Any]) -> ProduceRequestBuilder:
+    def _builder(
+        self, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, Any]
+    ) -> ProduceRequestBuilder:
         return ProduceRequestBuilder(
             batches, topic_ids, self._config.acks, self._config.request_timeout_ms, False
         )
@@ -294,7 +304,12 @@ class FastLanes:
         latest = ProduceRequest.MAX_VERSION
         if not snapshot.topic_ids:
             latest = FIRST_VERSION_WITH_TOPIC_IDS - 1
-        version = connection.versions.latest_usable_version(ApiKey.PRODUCE, ProduceRequest.MIN_VERSION, latest)
+        try:
+            version = connection.versions.latest_usable_version(
+                ApiKey.PRODUCE, ProduceRequest.MIN_VERSION, latest
+            )
+        except UnsupportedVersionError:
+            return None
         config = self._config
         lane = data_plane.FastLane(
             self._plane,
@@ -316,7 +331,9 @@ class FastLanes:
         self._snapshot = snapshot
         return made
 
-    def _arm_partition(self, each: _Lane, topic_partition: TopicPartition, snapshot: MetadataSnapshot) -> None:
+    def _arm_partition(
+        self, each: _Lane, topic_partition: TopicPartition, snapshot: MetadataSnapshot
+    ) -> None:
         topic, number = topic_partition
         metadata = snapshot.topics.get(topic)
         if (

@@ -27,7 +27,11 @@ from kproducer._core.kernel import data_plane
 from kproducer._core.kernel.crc32c import crc32c
 from kproducer._core.records.compression import Compression
 from kproducer._core.records.record_batch_builder import RecordBatchBuilder
-from kproducer._core.sender.produce_requests import ProduceRequestBuilder, encoded_topic_name, fields_before_topics
+from kproducer._core.sender.produce_requests import (
+    ProduceRequestBuilder,
+    encoded_topic_name,
+    fields_before_topics,
+)
 from kproducer.types import RecordMetadata, TopicPartition
 
 pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
@@ -89,7 +93,9 @@ class Bench:
         return self.parts[topic, partition]
 
     def send(self, topic: str, partition: int, value: bytes, on_delivery: Any = None) -> Any:
-        return self.part(topic, partition).try_append(1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery)
+        return self.part(topic, partition).try_append(
+            1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery
+        )
 
     def sent(self) -> bytes:
         found = b""
@@ -111,7 +117,9 @@ class Bench:
         builder = ProduceRequestBuilder(made, self.ids, -1, 30_000, False)
         return b"".join(builder.build_frame(self.version, correlation_id, "me"))
 
-    def response(self, partitions: list[tuple[str, int, int]], correlation_id: int = 0, **fields: Any) -> bytes:
+    def response(
+        self, partitions: list[tuple[str, int, int]], correlation_id: int = 0, **fields: Any
+    ) -> bytes:
         by_topic: dict[str, list[Any]] = {}
         for topic, partition, offset in partitions:
             answer = PartitionProduceResponse(index=partition, base_offset=offset, log_append_time_ms=-1)
@@ -193,7 +201,9 @@ _partition_answers = st.builds(
     log_append_time_ms=st.sampled_from([-1, 7]),
     log_start_offset=st.sampled_from([-1, 0]),
     record_errors=st.lists(
-        st.builds(BatchIndexAndErrorMessage, batch_index=st.just(0), batch_index_error_message=st.none() | _texts),
+        st.builds(
+            BatchIndexAndErrorMessage, batch_index=st.just(0), batch_index_error_message=st.none() | _texts
+        ),
         max_size=1,
     ),
     error_message=st.none() | _texts,
@@ -210,7 +220,9 @@ def test_only_what_the_generated_decoder_calls_a_full_success_is_usual(data: Any
         for place in places:
             bench.send(*place, b"v")
         bench.lane.drain(bench.now_ms)
-        names = data.draw(st.permutations(["t", "u"]) | st.lists(st.sampled_from(["t", "u", "x"]), max_size=3))
+        names = data.draw(
+            st.permutations(["t", "u"]) | st.lists(st.sampled_from(["t", "u", "x"]), max_size=3)
+        )
         bench.ids["x"] = uuid.UUID(int=5)
         if data.draw(st.booleans()):
             topics = [
@@ -218,7 +230,8 @@ def test_only_what_the_generated_decoder_calls_a_full_success_is_usual(data: Any
                     name=name,
                     topic_id=bench.ids[name],
                     partition_responses=[
-                        PartitionProduceResponse(index=index, base_offset=9) for index in ([0, 1] if name == "t" else [0])
+                        PartitionProduceResponse(index=index, base_offset=9)
+                        for index in ([0, 1] if name == "t" else [0])
                     ],
                 )
                 for name in names
