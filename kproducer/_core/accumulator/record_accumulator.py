@@ -530,7 +530,7 @@ class RecordAccumulator:
         """Batches that wait, are in flight, or whose memory is still in use."""
         return len(self._incomplete)
 
-    def incomplete_batches(self) -> list[ProducerBatch]:
+    def incomplete_batches(self) -> list[Any]:
         """Batches that are neither acknowledged nor failed, in the order in which they began. Any thread."""
         return [batch for batch in list(self._incomplete) if not batch.is_done]
 
