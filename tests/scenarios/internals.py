@@ -54,3 +54,14 @@ def purge_of_engine(producer: KafkaProducer) -> int:
     """``purge`` as of a thread that found the producer open just before another one closed it."""
     count: int = _engine(producer).purge(True, True)
     return count
+
+
+def lanes(producer: KafkaProducer) -> Any:
+    """The data plane's lanes; ``None``: not in use."""
+    return _engine(producer).sender._lanes
+
+
+def armed_partitions(producer: KafkaProducer) -> int:
+    """How many partitions the lanes have now."""
+    queues = _engine(producer).accumulator.queues.all_queues()
+    return sum(queue.slot.part is not None for queue in queues)

@@ -1,0 +1,222 @@
+"""The data plane in a whole producer: what it does by itself, and what it hands back to Python in which state."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kproducer import DeliveryTimeoutError, Outcome, PurgedError, RequestTimeoutError
+from kproducer._core.kernel import data_plane
+from kproducer._core.sender import sender
+from kproducer._core.sender.fast_lanes import FastLanes
+from kproducer.testing.fakebroker import FakeCluster, faults
+from tests.scenarios import internals
+from tests.scenarios.conftest import Stage
+from tests.scenarios.harness import PATIENCE_S, WatchedProducer
+
+pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
+
+PRODUCE = 0
+
+
+@pytest.fixture(autouse=True)
+def _lanes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("KPRODUCER_FAST_LANE", "1")
+    yield
+
+
+def armed(stage: Stage, cluster: FakeCluster, **config: Any) -> WatchedProducer:
+    """A producer whose partition "t-0" is armed."""
+    config = {"enable_idempotence": False, **config}
+    producer = stage.producer(cluster, **config)
+    producer.send().metadata()
+    # The reply to the first request may arrive before the round in which it was sent has armed the partition.
+    producer.send().metadata()
+    assert internals.armed_partitions(producer.kafka) == 1
+    return producer
+
+
+def test_the_usual_record_needs_no_round_of_the_io_thread(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster)
+    before = stage.polls.count
+    offsets = [producer.send(key=b"k", headers=[("h", b"1")]).metadata().offset for _ in range(300)]
+    assert offsets == list(range(2, 302))
+    assert stage.polls.count - before < 10
+
+
+def test_an_error_code_hands_all_back_and_the_partition_is_armed_again(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    producer = armed(stage, cluster, ordered=False)
+    cluster.control(PRODUCE, faults.refuse_produce(6))
+    assert producer.send().metadata().offset == 2
+    producer.send().metadata()
+    producer.send().metadata()
+    assert internals.armed_partitions(producer.kafka) == 1
+
+
+def test_a_rejected_record_fails_with_its_error(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster)
+    cluster.control(PRODUCE, faults.refuse_produce(29))
+    error = producer.send().error()
+    assert error.outcome is Outcome.REJECTED and "attempt 1, answered" in str(error)
+
+
+def test_requests_in_flight_are_retried_after_a_disconnect(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster, ordered=False)
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate), times=3)
+    sent = [producer.send() for _ in range(3)]
+    cluster.wait_for_requests(PRODUCE, 3)
+    cluster.drop_connections(1)
+    gate.open()
+    assert all(each.metadata().offset >= 2 for each in sent)
+
+
+def test_a_request_that_is_not_answered_times_out(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster, request_timeout_ms=150, delivery_timeout_ms=60_000, retries=0)
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+    error = producer.send().error()
+    assert isinstance(error, RequestTimeoutError) and error.outcome is Outcome.UNKNOWN
+    gate.open()
+    producer.forget(producer.sent[-1:])
+
+
+def test_a_batch_behind_the_limit_of_requests_in_flight_expires(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(
+        stage,
+        cluster,
+        request_timeout_ms=300,
+        delivery_timeout_ms=300,
+        max_in_flight_requests_per_connection=2,
+        ordered=False,
+    )
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate), times=None)
+    sent = [producer.send(partition=0) for _ in range(3)]
+    assert {type(each.error()) for each in sent} <= {DeliveryTimeoutError, RequestTimeoutError}
+    cluster.remove_controls()
+    gate.open()
+
+
+def test_purge_fails_what_waits_and_what_is_in_flight(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster, max_in_flight_requests_per_connection=2)
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate), times=2)
+    sent = [producer.send()]
+    cluster.wait_for_requests(PRODUCE, 3)
+    sent += [producer.send() for _ in range(5)]
+    assert producer.kafka.purge() == 6
+    assert all(isinstance(each.error(), PurgedError) for each in sent)
+    gate.open()
+    producer.forget(sent)
+    producer.send().metadata()
+
+
+def test_a_socket_that_takes_no_more_gets_the_rest_later(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster, batch_size=1 << 20, buffer_memory=1 << 26, send_buffer_bytes=4096)
+    cluster.stall_reading(1)
+    value = bytes(900_000)
+    sent = [producer.send(value=b"%d" % number + value) for number in range(8)]
+    cluster.resume_reading(1)
+    assert [each.metadata().offset for each in sent] == list(range(2, 10))
+
+
+def test_a_connection_that_breaks_in_the_middle_of_a_frame(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(
+        stage, cluster, batch_size=1 << 20, buffer_memory=1 << 26, send_buffer_bytes=4096, ordered=False
+    )
+    cluster.stall_reading(1)
+    sent = [producer.send(value=b"%d" % number + bytes(15_000)) for number in range(400)]
+    cluster.drop_connections(1)
+    cluster.resume_reading(1)
+    assert all(each.metadata().offset >= 2 for each in sent)
+
+
+def test_lingering_batches_are_sent_together_and_by_a_flush(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster, linger_ms=30)
+    requests = len(cluster.requests(PRODUCE))
+    sent = producer.send_many(20)
+    assert sent[-1].metadata().offset == 21
+    assert len(cluster.requests(PRODUCE)) == requests + 1
+
+
+def test_a_long_linger_ends_with_a_flush_and_with_the_close(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(
+        cluster, enable_idempotence=False, linger_ms=3_600_000, delivery_timeout_ms=7_200_000
+    )
+    for _ in range(3):
+        sent = producer.send_many(5)
+        producer.kafka.flush(PATIENCE_S)
+        assert all(each.future.done() for each in sent)
+    assert internals.armed_partitions(producer.kafka) == 1
+    producer.send_many(5)
+    producer.close(PATIENCE_S)
+    assert len(cluster.records("t")) == 20
+
+
+def test_records_that_the_lane_cannot_take_keep_their_place(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster, linger_ms=20)
+    values = [b"%d" % number + bytes(40_000 if number % 3 == 2 else 10) for number in range(30)]
+    sent = [producer.send(value=value) for value in values]
+    assert [each.metadata().offset for each in sent] == list(range(2, 32))
+    assert [record.value for record in cluster.records("t")[2:]] == values
+
+
+def test_a_new_leader_is_followed(stage: Stage) -> None:
+    cluster = stage.cluster(2)
+    producer = armed(stage, cluster)
+    cluster.move_leader("t", 0, 2)
+    assert producer.send().metadata().offset == 2
+    for _ in range(3):
+        producer.send().metadata()
+    assert internals.armed_partitions(producer.kafka) == 1
+
+
+def test_metrics_count_what_the_lanes_did(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster)
+    producer.send_many(50)
+    producer.kafka.flush(PATIENCE_S)
+    cluster.wait_for(lambda: producer.kafka.metrics()["producer-metrics"]["record-send-total"] == 52, what="counted")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_hand_overs_and_faults_change_no_result(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chooser = random.Random(seed)
+    takes_back = partial(FastLanes, takes_back=lambda: chooser.random() < 0.1)
+    monkeypatch.setattr(sender, "FastLanes", takes_back)
+    cluster = stage.cluster(2, topics={"t": 4})
+    broker_faults = [faults.refuse_produce(6), faults.refuse_produce(7)]
+    faulty = threading.Event()
+
+    def maybe_fail(context: Any) -> Any:
+        if not faulty.is_set() and chooser.random() < 0.05:
+            return chooser.choice(broker_faults)(context)
+        return None
+
+    cluster.control(PRODUCE, maybe_fail, times=None)
+    producer = stage.producer(cluster, enable_idempotence=False, ordered=False)
+    producer.learn("t")
+
+    def send() -> None:
+        for number in range(400):
+            producer.send(partition=number % 4)
+            if number % 20 == 0:
+                producer.sent[-1].future.exception(PATIENCE_S)
+
+    threads = [threading.Thread(target=send) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    producer.kafka.flush(PATIENCE_S)
+    faulty.set()
+    assert all(each.future.exception(0) is None for each in producer.sent)
