@@ -118,6 +118,7 @@ class PartitionQueue:
         if part is None:
             return
         self.slot.part = None
+        self._all.topics[self.topic_partition.topic].armed.discard(self)
         fast = part.disarm()
         self.next_order = part.next_order
         for each in fast:
@@ -268,6 +269,9 @@ class TopicQueues:
         slots: the queues' slots and the sticky choice, for compiled code.
         ratio: the topic's compression estimate.
         partitioner: for records without a partition.
+        armed: the queues that a lane has at present.
+        bulk_ms: when a call sent many records to the topic; it is not armed for a while, because such calls have a
+            faster way into batches in Python.
     """
 
     def __init__(
@@ -279,6 +283,8 @@ class TopicQueues:
     ) -> None:
         self.topic = topic
         self.queues: list[PartitionQueue | None] = []
+        self.armed: set[PartitionQueue] = set()
+        self.bulk_ms = -1_000_000
         self.slots = TopicSlots()
         self.ratio = ratio
         self.partitioner = BuiltInPartitioner(

@@ -400,6 +400,14 @@ class RecordAccumulator:
 
     # -- sending ---------------------------------------------------------------------------------------
 
+    def use_no_lanes(self, topic: str) -> None:
+        """Many records for this topic follow at once. Any thread."""
+        topic_queues = self._topics.get(topic)
+        if topic_queues is not None:
+            topic_queues.bulk_ms = self._clock.monotonic_ms()
+            for queue in list(topic_queues.armed):
+                queue.disarm()
+
     def adopt(self, fast: Any) -> ProducerBatch:
         """What a lane's batch becomes when Python takes it over."""
         appender = fast.hand_over()

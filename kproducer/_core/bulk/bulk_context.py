@@ -95,6 +95,10 @@ class BulkContext:
         slots: TopicSlots | None = self._lifecycle.fast_send.slots_of(topic)
         return slots
 
+    def use_no_lanes(self, topic: str) -> None:
+        """Many records for this topic follow: see ``RecordAccumulator.use_no_lanes``."""
+        self._engine.accumulator.use_no_lanes(topic)
+
     def send_serialized(
         self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
     ) -> FutureRecordMetadata:

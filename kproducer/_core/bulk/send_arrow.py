@@ -127,6 +127,8 @@ class _ArrowCall:
             rows.start_chunk(
                 self._first_location, locations.batch_results, locations.runs, *locations.kernel_columns()
             )
+        for topic in self._topics.values():
+            self._producer.use_no_lanes(topic)
         try:
             row = 0
             while row < count and general_path.ending is None:
@@ -186,6 +188,7 @@ class _ArrowCall:
             self._partition_counts[topic] = count
         rows.add_topic(name, count, producer.slots_of(topic) if count > 0 else None)
         self._topics[name] = topic
+        producer.use_no_lanes(topic)
 
     # -- single rows -----------------------------------------------------------------------------------
 

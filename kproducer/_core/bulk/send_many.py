@@ -116,6 +116,8 @@ class _SendManyCall:
         columns = locations.kernel_columns()
         count = len(chunk.values)
         row = 0
+        if sender is not None and count > 1:
+            self._producer.use_no_lanes(self._topic)
         while row < count:
             # Asked again after each record of the general path: a fork, a close or the end of a transaction
             # closes the fast path.

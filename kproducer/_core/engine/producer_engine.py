@@ -282,6 +282,7 @@ class ProducerEngine:
 
     def metric_samples(self) -> list[MetricSample]:
         """Every metric with its present value. Any thread, also after the end; never waits for I/O."""
+        self.sender.count_lanes()
         # Imported here, because attrs takes longer than all other imports of a producer. If a broker wants
         # metrics, the I/O thread may be the first to call this.
         samples: list[MetricSample] = import_module("kproducer._core.engine.metric_samples").sample_metrics(

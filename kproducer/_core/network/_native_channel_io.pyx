@@ -102,6 +102,8 @@ cdef enum:
     WRITE = 2
     #: Events returned by one wait; the next wait reports the others at once.
     MAX_EVENTS = 1024
+    #: How long Python is not called, although there is something for its metrics.
+    MOST_UNCOUNTED_MS = 1000
     #: When less space than this is left for reads, the other readable sockets wait for the next poll.
     LEAST_READ_BYTES = 4096
     #: The most plaintext in one TLS record. Smaller pieces are joined to a whole record, larger ones are not copied.
@@ -758,7 +760,8 @@ cdef class SocketIo:
         cdef Outcome *outcome
         cdef bint is_woken = False
         cdef bint has_lanes = self.plane is not None and self.plane.lane_count > 0
-        cdef int64_t now_ms = 0, until_ms = KP_NEVER_MS
+        cdef int64_t now_ms = 0, until_ms = KP_NEVER_MS, count_at_ms = KP_NEVER_MS
+        cdef int64_t counted_until_ms
         cdef char *scratch = self.scratch
         if self.epoll_fd < 0:
             raise ValueError("the sockets are closed")
@@ -789,13 +792,15 @@ cdef class SocketIo:
         else:
             now_ms = KP_STEP_MS()
             until_ms = KP_NEVER_MS if timeout_ms < 0 else now_ms + timeout_ms
+            count_at_ms = now_ms + MOST_UNCOUNTED_MS
             # Python has handled the frames that came before the responses to these.
             self.plane.settle(now_ms)
             while True:
                 read_at = 0
+                counted_until_ms = count_at_ms if self.has_uncounted() else KP_NEVER_MS
                 with nogil:
                     self.drain_lanes(now_ms, &made)
-                    ready = self.wait(until_ms if made == count else INT64_MIN, now_ms)
+                    ready = self.wait(min(until_ms, counted_until_ms) if made == count else INT64_MIN, now_ms)
                     code = errno if ready < 0 else 0
                     self.serve(ready, &made, &read_at, &is_woken)
                     now_ms = KP_STEP_MS()
@@ -805,7 +810,7 @@ cdef class SocketIo:
                     return []  # a callback has forked, and this is the child
                 if made > count or is_woken or self.frames or ready < 0 or now_ms >= until_ms:
                     break
-                if now_ms >= self.plane.expiry_ms():
+                if now_ms >= self.plane.expiry_ms() or (now_ms >= count_at_ms and self.has_uncounted()):
                     break
                 if count:
                     # What was written is reported before a long wait: it ends requests.
@@ -813,6 +818,14 @@ cdef class SocketIo:
         if ready < 0 and code != EINTR:
             raise OSError(code, os.strerror(code))
         return self.report(made)
+
+    cdef bint has_uncounted(self):
+        """Whether any lane has something for the metrics."""
+        cdef FastLane lane
+        for lane in self.plane.lanes:
+            if lane.requests:
+                return True
+        return False
 
     cdef void drain_lanes(self, int64_t now_ms, Py_ssize_t *made) noexcept nogil:
         """Write what the lanes have to send, except behind frames of Python that are not written yet."""

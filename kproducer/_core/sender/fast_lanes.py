@@ -8,6 +8,8 @@ package knows, as if they had been sent by ``Sender``. Source: ours.
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,7 @@ from kproducer._core.network.channel_io import NativeChannelIo
 from kproducer._core.network.kafka_channel import KafkaChannel
 from kproducer._core.records.batch_sizing import FIRST_BUFFER_BYTES
 from kproducer._core.runtime.clock import NEVER_MS, Clock, SystemClock
+from kproducer._core.runtime.threads import is_io_thread
 from kproducer._core.sender.metrics import ProducerMetrics
 from kproducer._core.sender.produce_requests import (
     FIRST_VERSION_WITH_TOPIC_IDS,
@@ -42,8 +45,10 @@ if TYPE_CHECKING:
     from kproducer._core.client.metadata_snapshot import MetadataSnapshot
     from kproducer._core.client.network_client import NetworkClient
 
-#: How long counts may stay in a lane before they are added to the metrics.
-_MOST_UNCOUNTED_MS = 50
+#: How long a reader of metrics waits for the I/O thread, which a callback may keep busy.
+_LONGEST_COUNT_S = 0.2
+#: How long a topic is not armed after a call has sent many records to it.
+_BULK_PAUSE_MS = 100
 
 
 def may_have_lanes(client: NetworkClient, config: ProducerConfig, clock: Clock) -> bool:
@@ -118,6 +123,8 @@ class FastLanes:
         #: Partitions whose queues were drained in this round, by node.
         self._drained: dict[int, list[TopicPartition]] = {}
         self._sends_everything = False
+        #: Readers of metrics that wait for ``_count_all``. Any thread appends.
+        self._counting: deque[threading.Event] = deque()
         self._request_timeout_ms = config.request_timeout_ms
         self._delivery_timeout_ms = config.delivery_timeout_ms
         pool = accumulator.pool
@@ -151,12 +158,25 @@ class FastLanes:
             self._sends_everything = wanted
             self._plane.send_everything(wanted)
 
+    def count_now(self) -> None:
+        """Have the metrics include what the lanes have done until now. Waits for the I/O thread, but not for long."""
+        if not self._by_node:
+            return
+        if is_io_thread():
+            self._count_all(self._now_ms())
+            return
+        counted = threading.Event()
+        self._counting.append(counted)
+        self._client.wakeup()
+        counted.wait(_LONGEST_COUNT_S)
+
     # -- a round of the sender -------------------------------------------------------------------------
 
     def tend(self, now_ms: int) -> None:
         """Before anything else in a round: take back what Python has to look at, count what was sent."""
         self.update_sends_everything()
         self._io.return_early(self._accumulator.queues.is_closed)
+        self._count_all(now_ms)
         if not self._by_node:
             return
         if self._metadata.snapshot is not self._snapshot or (
@@ -171,8 +191,6 @@ class FastLanes:
                 oldest_ms != NEVER_MS and now_ms - oldest_ms >= self._delivery_timeout_ms
             ):
                 self._take_back(each)
-            else:
-                self._count(each, now_ms)
 
     def note_drained(self, node_id: int, batches: Sequence[ProducerBatch]) -> None:
         """These batches have left their queues, for a request to this node."""
@@ -188,7 +206,7 @@ class FastLanes:
             each = self._lane_of(node_id, snapshot, now_ms)
             if each is not None:
                 for topic_partition in topic_partitions:
-                    self._arm_partition(each, topic_partition, snapshot)
+                    self._arm_partition(each, topic_partition, snapshot, now_ms)
 
     def before_wait(self) -> None:
         """Before the selector waits: tell the lanes how many requests of Python are in flight."""
@@ -332,12 +350,14 @@ class FastLanes:
         return made
 
     def _arm_partition(
-        self, each: _Lane, topic_partition: TopicPartition, snapshot: MetadataSnapshot
+        self, each: _Lane, topic_partition: TopicPartition, snapshot: MetadataSnapshot, now_ms: int
     ) -> None:
         topic, number = topic_partition
         metadata = snapshot.topics.get(topic)
+        topic_queues = self._accumulator.queues.topic(topic)
         if (
             metadata is None
+            or now_ms - topic_queues.bulk_ms < _BULK_PAUSE_MS
             or number >= len(metadata.partitions)
             or metadata.partitions[number].leader_id != each.node.id
         ):
@@ -363,6 +383,13 @@ class FastLanes:
                 part.fills_batches = queue.fills_batches
                 part.arm(each.lane)
                 queue.slot.part = part
+                topic_queues.armed.add(queue)
+
+    def _count_all(self, now_ms: int) -> None:
+        for each in list(self._by_node.values()):
+            self._count(each, now_ms)
+        while self._counting:
+            self._counting.popleft().set()
 
     # -- metrics ---------------------------------------------------------------------------------------
 

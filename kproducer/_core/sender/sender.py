@@ -167,6 +167,11 @@ class Sender:
         self._purges.append(purge)
         self.wakeup()
 
+    def count_lanes(self) -> None:
+        """Have the metrics include what the data plane has done. Waits for the loop, but not for long."""
+        if self._lanes is not None:
+            self._lanes.count_now()
+
     def end_purges(self) -> None:
         """End the purges that wait: the loop has ended, so every record has its outcome."""
         while self._purges:
