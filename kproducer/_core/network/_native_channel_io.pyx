@@ -822,7 +822,7 @@ cdef class SocketIo:
     cdef bint has_uncounted(self):
         """Whether any lane has something for the metrics."""
         cdef FastLane lane
-        for lane in self.plane.lanes:
+        for lane in self.plane._lanes:
             if lane.requests:
                 return True
         return False

@@ -188,7 +188,7 @@ class NativeChannelIo:
         events: list[Event] = self._io.exchange(list(map(_SOCKET_OF, sending)), timeout_ms)
         if self._plane is not None:
             assert self._hand_back is not None
-            for lane in list(self._plane.lanes):
+            for lane in self._plane.lanes:
                 if lane.needs_python:
                     self._hand_back(lane)
         return events

@@ -245,7 +245,7 @@ class FastLanes:
         self._plane.settle_now(self._now_ms())
         unwritten = self._adopt_requests(each)
         queues = self._accumulator.queues
-        for part in list(lane.parts):
+        for part in lane.parts:
             queues.queue_of(part.topic_partition).disarm()
         partial_frame = lane.take_partial()
         self._count(each, self._now_ms())

@@ -70,7 +70,7 @@ cdef class Plane:
     cdef KpPlane c
     cdef readonly int wake_fd
     cdef readonly dict incomplete
-    cdef readonly list lanes
+    cdef list _lanes
     cdef KpLane **lane_table
     cdef readonly Py_ssize_t lane_count
     cdef object _future_type, _metadata_type, _make_result, _allocate, _deallocate
@@ -91,8 +91,8 @@ cdef class FastLane:
     cdef readonly Plane plane
     cdef readonly object owner
     cdef bytes _fields
-    cdef readonly dict parts
-    cdef readonly list topics
+    cdef dict _parts
+    cdef list _topics
     # Set by the step: an event that Python has to handle first.
     cdef public bint needs_python
     # Counted with the interpreter lock; the I/O thread adds them to its metrics and sets them to 0.

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-# cython: auto_pickle=False, annotation_typing=False
+# cython: auto_pickle=False, annotation_typing=False, nonecheck=True
 """Plane, FastLane, FastTopic, FastPart, FastBatch: the objects around the structures of ``plane.h``.
 
 They own the memory that the structures refer to. Unless noted, everything here needs the interpreter lock; the
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport INT64_MIN, uint32_t
 from libc.string cimport memcpy, memset
 
@@ -51,7 +52,7 @@ cdef extern from "plane.c" nogil:
     bint kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms)
     bint kp_part_close_open(KpPart *part, int64_t now_ms)
     KpBatch *kp_part_detach(KpPart *part)
-    void kp_part_arm(KpPart *part, KpLane *lane)
+    bint kp_part_arm(KpPart *part, KpLane *lane)
     void kp_lane_init(KpLane *lane, KpPlane *plane, void *owner)
     void kp_lane_free(KpLane *lane)
     KpRequest *kp_lane_take_done(KpLane *lane)
@@ -73,6 +74,7 @@ cdef extern from "<sys/eventfd.h>" nogil:
     int EFD_NONBLOCK
 
 cdef enum:
+    MOST_PARTITIONS = 1 << 24
     # How often a thread that holds the interpreter lock tries a lock of the plane before it lets other threads run.
     SPINS = 200
 
@@ -143,7 +145,7 @@ cdef class Plane:
         self._allocate = allocate
         self._deallocate = deallocate
         self.incomplete = incomplete
-        self.lanes = []
+        self._lanes = []
 
     def __dealloc__(self):
         if self.wake_fd >= 0:
@@ -185,13 +187,20 @@ cdef class Plane:
             when = min(when, kp_lane_expiry_ms(self.lane_table[at]))
         return when
 
+    @property
+    def lanes(self):
+        """A copy of the list of its lanes."""
+        return list(self._lanes)
+
     def add_lane(self, FastLane lane not None):
-        """For the next step on."""
+        """From the next step on."""
+        if lane.plane is not self or lane in self._lanes:
+            raise ValueError("the lane is not of this plane, or was added before")
         cdef void *grown = PyMem_Realloc(self.lane_table, (self.lane_count + 1) * sizeof(KpLane *))
         if grown == NULL:
             raise MemoryError
         self.lane_table = <KpLane **>grown
-        self.lanes.append(lane)
+        self._lanes.append(lane)
         self.lane_table[self.lane_count] = &lane.c
         self.lane_count += 1
 
@@ -199,10 +208,10 @@ cdef class Plane:
         """It was handed back, and its connection has ended."""
         cdef Py_ssize_t at
         cdef FastLane each
-        self.lanes.remove(lane)
-        for at, each in enumerate(self.lanes):
+        self._lanes.remove(lane)
+        for at, each in enumerate(self._lanes):
             self.lane_table[at] = &each.c
-        self.lane_count = len(self.lanes)
+        self.lane_count = len(self._lanes)
 
     def settle_now(self, long long now_ms):
         """Settle what is answered, before a lane is handed back."""
@@ -213,7 +222,7 @@ cdef class Plane:
         cdef KpRequest *following
         cdef Py_ssize_t count = 0
         cdef FastLane lane
-        for lane in list(self.lanes):
+        for lane in list(self._lanes):
             request = kp_lane_take_done(&lane.c)
             while request != NULL:
                 following = request.next
@@ -252,11 +261,16 @@ cdef class FastLane:
         self.c.fields_size = <int32_t>len(fields)
         self.c.most_in_flight = most_in_flight
         self.c.most_request_bytes = most_request_bytes
-        self.parts = {}
-        self.topics = []
+        self._parts = {}
+        self._topics = []
 
     def __dealloc__(self):
         kp_lane_free(&self.c)
+
+    @property
+    def parts(self):
+        """A copy of the list of its partitions."""
+        return list(self._parts)
 
     @property
     def in_flight(self):
@@ -336,6 +350,7 @@ cdef class FastLane:
                 batch = request.batches[at]
                 batch.next = NULL
                 batches.append(<FastBatch>batch.owner)
+                Py_DECREF(<FastBatch>batch.owner)
             pieces = []
             if request.bytes_left:
                 # Copied: this is rare, and the memory of the small pieces goes with the request.
@@ -350,7 +365,7 @@ cdef class FastLane:
         """Of each topic: name, batches, records, most records, bytes, most bytes; with those of the lane, set to 0."""
         cdef FastTopic topic
         cdef list taken = []
-        for topic in self.topics:
+        for topic in self._topics:
             if topic.batches:
                 taken.append((topic.name, topic.batches, topic.records, topic.records_max, topic.batch_bytes,
                               topic.batch_bytes_max))
@@ -393,6 +408,7 @@ cdef class FastLane:
     cdef settle_request(self, KpRequest *request, int64_t now_ms):
         cdef double latency_ms = now_ms - request.sent_ms
         cdef KpBatch *batch
+        cdef FastBatch settled
         cdef FastTopic topic
         cdef double size
         cdef double queue_ms
@@ -421,7 +437,9 @@ cdef class FastLane:
             topic.batch_bytes += size
             topic.batch_bytes_max = max(topic.batch_bytes_max, size)
         for at in range(request.batch_count):
-            (<FastBatch>request.batches[at].owner).succeed()
+            settled = <FastBatch>request.batches[at].owner
+            Py_DECREF(settled)
+            settled.succeed()
 
 
 # -- partitions ------------------------------------------------------------------------------------------------
@@ -480,16 +498,25 @@ cdef class FastPart:
         self.plane = plane
         self.topic = topic
         self.topic_partition = topic_partition
-        kp_part_init(&self.c, &plane.c, &topic.c, topic_partition[1], <void *>self)
+        _, number = topic_partition
+        if not 0 <= number < MOST_PARTITIONS:
+            raise ValueError(f"{number} is not the number of a partition")
+        kp_part_init(&self.c, &plane.c, &topic.c, number, <void *>self)
 
     def arm(self, FastLane lane not None):
         """Give it to a lane. Its queue is empty, and its queue's lock is held. I/O thread."""
+        if lane.plane is not self.plane:
+            raise ValueError("the lane is of another plane")
         self.topic.add(self)
+        lane._parts[self] = None
+        if self.topic not in lane._topics:
+            lane._topics.append(self.topic)
+        lock(&self.c)
+        armed = kp_part_arm(&self.c, &lane.c)
+        kp_part_unlock(&self.c)
+        if not armed:
+            raise ValueError("it is armed already")
         self.lane = lane
-        lane.parts[self] = None
-        if self.topic not in lane.topics:
-            lane.topics.append(self.topic)
-        kp_part_arm(&self.c, &lane.c)
 
     @property
     def is_in_flight(self):
@@ -504,10 +531,12 @@ cdef class FastPart:
         batch = kp_part_detach(&self.c)
         kp_part_unlock(&self.c)
         if self.lane is not None:
-            self.lane.parts.pop(self, None)
+            self.lane._parts.pop(self, None)
         while batch != NULL:
             batches.append(<FastBatch>batch.owner)
             batch = batch.next
+        for each in batches:
+            Py_DECREF(each)
         return batches
 
     def refuse(self):
@@ -686,6 +715,8 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                     writer.limit = min(plane._batch_size, writer._size)
                     note(begun)
                     now_ms = KP_NOW_MS()
+                    # The structure's, until the batch is settled or taken back.
+                    Py_INCREF(begun)
                     begun.order = part.next_order
                     part.next_order += 1
                     wakes = kp_part_begin(&part.c, &begun.c, now_ms)

@@ -252,10 +252,10 @@ void kp_lane_free(KpLane *lane) {
     pthread_mutex_destroy(&lane->due_mu);
 }
 
-void kp_part_arm(KpPart *part, KpLane *lane) {
-    kp_part_lock(part);
+bool kp_part_arm(KpPart *part, KpLane *lane) {
+    if (part->lane) return false;
     part->lane = lane;
-    kp_part_unlock(part);
+    return true;
 }
 
 int64_t kp_lane_next_ms(KpLane *lane) {

@@ -195,7 +195,8 @@ KpBatch *kp_part_detach(KpPart *part);
 
 void kp_lane_init(KpLane *lane, KpPlane *plane, void *owner);
 void kp_lane_free(KpLane *lane);
-void kp_part_arm(KpPart *part, KpLane *lane);
+/* With its lock. Whether it was disarmed. */
+bool kp_part_arm(KpPart *part, KpLane *lane);
 /* When kp_lane_drain has something to do; INT64_MIN: now. */
 int64_t kp_lane_next_ms(KpLane *lane);
 /* When Python has to look whether a request or a batch has timed out: perhaps too early, for a batch behind others
