@@ -1,4 +1,4 @@
-"""The data plane in a whole producer: what it does by itself, and what it hands back to Python in which state."""
+"""The data plane in a whole producer: what it does by itself, and what it hands back to Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRODUCE = 0
 @pytest.fixture(autouse=True)
 def _lanes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("KPRODUCER_FAST_LANE", "1")
-    yield
+    return
 
 
 def armed(stage: Stage, cluster: FakeCluster, **config: Any) -> WatchedProducer:
@@ -64,7 +64,8 @@ def test_a_rejected_record_fails_with_its_error(stage: Stage, cluster: FakeClust
     producer = armed(stage, cluster)
     cluster.control(PRODUCE, faults.refuse_produce(29))
     error = producer.send().error()
-    assert error.outcome is Outcome.REJECTED and "attempt 1, answered" in str(error)
+    assert error.outcome is Outcome.REJECTED
+    assert "attempt 1, answered" in str(error)
 
 
 def test_requests_in_flight_are_retried_after_a_disconnect(stage: Stage, cluster: FakeCluster) -> None:
@@ -83,7 +84,8 @@ def test_a_request_that_is_not_answered_times_out(stage: Stage, cluster: FakeClu
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
     error = producer.send().error()
-    assert isinstance(error, RequestTimeoutError) and error.outcome is Outcome.UNKNOWN
+    assert isinstance(error, RequestTimeoutError)
+    assert error.outcome is Outcome.UNKNOWN
     gate.open()
     producer.forget(producer.sent[-1:])
 
@@ -183,7 +185,9 @@ def test_metrics_count_what_the_lanes_did(stage: Stage, cluster: FakeCluster) ->
     producer = armed(stage, cluster)
     producer.send_many(50)
     producer.kafka.flush(PATIENCE_S)
-    cluster.wait_for(lambda: producer.kafka.metrics()["producer-metrics"]["record-send-total"] == 52, what="counted")
+    cluster.wait_for(
+        lambda: producer.kafka.metrics()["producer-metrics"]["record-send-total"] == 52, what="counted"
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))

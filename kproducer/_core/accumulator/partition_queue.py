@@ -270,8 +270,8 @@ class TopicQueues:
         ratio: the topic's compression estimate.
         partitioner: for records without a partition.
         armed: the queues that a lane has at present.
-        bulk_ms: when a call sent many records to the topic; it is not armed for a while, because such calls have a
-            faster way into batches in Python.
+        bulk_ms: when a call sent many records to the topic; it is not armed for a while, because such calls
+            have a faster way into batches in Python.
     """
 
     def __init__(

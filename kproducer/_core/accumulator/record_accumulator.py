@@ -620,7 +620,7 @@ class RecordAccumulator:
         )
 
     def _taken_back(self) -> list[ProducerBatch]:
-        """All incomplete batches, after ``take_back``; not those that a lane is just beginning, or giving up."""
+        """All incomplete batches, after ``take_back``; not those that a caller is just beginning in a lane."""
         return [batch for batch in list(self._incomplete) if isinstance(batch, ProducerBatch)]
 
     def _abort(self, error_of: Callable[[ProducerBatch], KafkaError | None]) -> dict[str, int]:

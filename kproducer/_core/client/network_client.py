@@ -335,7 +335,7 @@ class NetworkClient:
         unwritten: list[memoryview],
         callback: Callable[[ClientResponse], None],
     ) -> NetworkSend | None:
-        """Take over a request that a lane has sent, all of it but ``unwritten``. Returns what is to be written."""
+        """Take over a request that a lane has sent, except ``unwritten``. Returns what is to be written."""
         request = ClientRequest(
             node_id, builder, correlation_id, True, sent_ms, self._request_timeout_ms, callback
         )

@@ -1,9 +1,9 @@
 """FastLanes: gives partitions to the compiled data plane, and takes them back when anything unusual happens.
 
-The data plane (``kernel/native/plane.h``) sends the batches of the partitions that it has and settles them, inside
-of the selector's poll and without the interpreter lock. It decides nothing: a response that is not a full success,
-a timeout, the end of a connection, new metadata, a purge or the close takes everything back as the objects that this
-package knows, as if they had been sent by ``Sender``. Source: ours.
+The data plane (``kernel/native/plane.h``) sends the batches of the partitions that it has and settles them,
+inside of the selector's poll and without the interpreter lock. It decides nothing: a response that is not a
+full success, a timeout, the end of a connection, new metadata, a purge or the close takes everything back as
+the objects that this package knows, as if they had been sent by ``Sender``. Source: ours.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class FastLanes:
             self._plane.send_everything(wanted)
 
     def count_now(self) -> None:
-        """Have the metrics include what the lanes have done until now. Waits for the I/O thread, but not for long."""
+        """Have the metrics include what the lanes have done. Waits for the I/O thread, but not for long."""
         if not self._by_node:
             return
         if is_io_thread():
@@ -257,7 +257,7 @@ class FastLanes:
             self._client.selector.resume(each.channel, partial_frame, unwritten)
 
     def _adopt_requests(self, each: _Lane) -> list[Any]:
-        """Make the requests in flight requests of the client; returns the frames that are not written completely."""
+        """Make the requests in flight requests of the client; returns the frames that are partly written."""
         lane = each.lane
         unwritten = []
         self._client.next_correlation_id(lane.next_correlation_id)

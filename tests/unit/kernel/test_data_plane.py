@@ -183,11 +183,13 @@ def test_a_usual_response_settles_every_batch_in_any_order(version: int) -> None
         bench.lane.drain(bench.now_ms)
         answers = [("u", 1, 30), ("t", 2, 20), ("t", 0, 10)]
         found, left = bench.lane.receive(bench.response(answers), bench.now_ms)
-        assert found == [("done", b"")] and left == b""
+        assert found == [("done", b"")]
+        assert left == b""
         assert {place: future.result(0).offset for place, future in futures.items()} == {
             ("t", 0): 10, ("t", 2): 20, ("u", 1): 30
         }  # fmt: skip
-        assert bench.taken == 0 and not bench.incomplete
+        assert bench.taken == 0
+        assert not bench.incomplete
     finally:
         bench.close()
 
@@ -308,7 +310,8 @@ def test_responses_arrive_in_pieces_of_any_size(bench: Bench) -> None:
     while stream:
         size = chooser.randint(1, 9)
         found, left = bench.lane.receive(stream[:size], bench.now_ms)
-        assert left == b"" and all(kind == "done" for kind, _ in found)
+        assert left == b""
+        assert all(kind == "done" for kind, _ in found)
         stream = stream[size:]
     assert [future.result(0).offset for future in futures] == [0, 1, 2, 3, 4]
 
@@ -347,8 +350,10 @@ def test_requests_of_python_are_answered_first(bench: Bench) -> None:
     bench.lane.drain(bench.now_ms)
     foreign = b"\0\0\0\5\0\0\0\7x"
     found, left = bench.lane.receive(foreign + foreign + bench.response([("t", 0, 4)]), bench.now_ms)
-    assert found == [("foreign", foreign[4:]), ("foreign", foreign[4:]), ("done", b"")] and left == b""
-    assert bench.lane.foreign == 0 and future.result(0).offset == 4
+    assert found == [("foreign", foreign[4:]), ("foreign", foreign[4:]), ("done", b"")]
+    assert left == b""
+    assert bench.lane.foreign == 0
+    assert future.result(0).offset == 4
 
 
 def test_a_request_is_not_drained_beyond_its_size() -> None:
@@ -392,7 +397,8 @@ def test_disarming_returns_what_was_not_sent_in_order(bench: Bench) -> None:
     assert bench.send("t", 0, b"4") is None
     requests = bench.lane.take_requests()
     assert [(number, len(flying), left) for number, _, flying, _, left in requests] == [(0, 1, [])]
-    assert requests[0][2][0] not in batches and requests[0][2][0].in_flight
+    assert requests[0][2][0] not in batches
+    assert requests[0][2][0].in_flight
     assert [not future.done() for future in sent] == [True] * 3
     assert len(bench.incomplete) == 3 == bench.taken
 
@@ -410,7 +416,8 @@ def test_callbacks_run_in_order_before_other_threads_see_the_end(bench: Bench) -
     assert futures[0]._batch_result.add_listener(lambda: woken.append(len(seen)))
     bench.lane.drain(bench.now_ms)
     bench.lane.receive(bench.response([("t", 0, 7)]), bench.now_ms)
-    assert seen == [(7, None, True), (8, None, True), (9, None, True)] and woken == [3]
+    assert seen == [(7, None, True), (8, None, True), (9, None, True)]
+    assert woken == [3]
 
 
 def test_a_callback_that_raises_is_logged_once_and_stops_nothing(
@@ -428,5 +435,6 @@ def test_a_callback_that_raises_is_logged_once_and_stops_nothing(
 
 def test_a_record_that_does_not_fit_into_a_new_buffer_is_not_taken(bench: Bench) -> None:
     assert bench.send("t", 0, b"v" * 100_000) is None
-    assert not bench.incomplete and bench.taken == 0
+    assert not bench.incomplete
+    assert bench.taken == 0
     assert bench.send("t", 0, b"v") is not None

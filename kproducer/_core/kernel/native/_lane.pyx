@@ -68,8 +68,17 @@ cdef extern from "<unistd.h>" nogil:
     ssize_t write(int fd, const void *data, size_t size)
     int close(int fd)
 
-cdef extern from "<sys/eventfd.h>" nogil:
-    int eventfd(unsigned int value, int flags)
+cdef extern from *:
+    """
+    #ifdef __linux__
+    #include <sys/eventfd.h>
+    #else  /* there is no step that could wait for it: NativeChannelIo needs epoll */
+    #define EFD_CLOEXEC 0
+    #define EFD_NONBLOCK 0
+    static int eventfd(unsigned int value, int flags) { (void)value; (void)flags; return -1; }
+    #endif
+    """
+    int eventfd(unsigned int value, int flags) nogil
     int EFD_CLOEXEC
     int EFD_NONBLOCK
 

@@ -10,6 +10,9 @@
 #ifndef IOV_MAX
 #define IOV_MAX 1024
 #endif
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0
+#endif
 
 enum {
     FIRST_FLEXIBLE = 9,
