@@ -120,6 +120,7 @@ class PartitionQueue:
         self.slot.part = None
         self._all.topics[self.topic_partition.topic].armed.discard(self)
         fast = part.disarm()
+        self._all.disarmed.append(part)
         self.next_order = part.next_order
         for each in fast:
             batch = self._all.adopt(each)
@@ -364,6 +365,8 @@ class PartitionQueues:
         self.compression_locks: set[OwnedLock] = set()
         self.changed: deque[PartitionQueue] = deque()
         self.is_closed = False
+        #: Partitions that were disarmed, for ``FastLanes``, which takes back what else their lanes have of them.
+        self.disarmed: deque[Any] = deque()
         #: (batch of a lane) -> the ``ProducerBatch`` that it becomes.
         self.adopt: Callable[[Any], ProducerBatch] = _no_lanes
 

@@ -271,6 +271,7 @@ class RecordAccumulator:
             if append.future is not None:
                 return True
             queue.disarm_locked()
+            append.wakes_sender = True  # what the lane would have sent is the sender's now
             batch = queue.open_batch
         if batch is not None:
             # The batch may have to grow first.
@@ -405,8 +406,11 @@ class RecordAccumulator:
         topic_queues = self._topics.get(topic)
         if topic_queues is not None:
             topic_queues.bulk_ms = self._clock.monotonic_ms()
-            for queue in list(topic_queues.armed):
+            armed = list(topic_queues.armed)
+            for queue in armed:
                 queue.disarm()
+            if armed:
+                self.pool.on_wait()  # wakes the sender, which has to send what the lanes would have sent
 
     def adopt(self, fast: Any) -> ProducerBatch:
         """What a lane's batch becomes when Python takes it over."""

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kproducer_messages import ProduceRequest
@@ -44,9 +45,12 @@ if TYPE_CHECKING:
     from kproducer._core.client.metadata import Metadata
     from kproducer._core.client.metadata_snapshot import MetadataSnapshot
     from kproducer._core.client.network_client import NetworkClient
+    from kproducer._core.transactions.sequence_tracker import SequenceTracker
 
 #: How long a reader of metrics waits for the I/O thread, which a callback may keep busy.
 _LONGEST_COUNT_S = 0.2
+#: How many partitions are tried to be armed in one round.
+_MOST_ARMED_PER_ROUND = 64
 #: How long a topic is not armed after a call has sent many records to it.
 _BULK_PAUSE_MS = 100
 
@@ -59,7 +63,7 @@ def may_have_lanes(client: NetworkClient, config: ProducerConfig, clock: Clock) 
         and isinstance(clock, SystemClock)
         and config.acks != 0
         and config.compression_type == "none"
-        and not config.enable_idempotence
+        and not config.transactional_id
         and config.max_in_flight_requests_per_connection > 1
     )
 
@@ -93,6 +97,7 @@ class FastLanes:
         in_flight: takes the batches in flight back.
         responses: handles the responses to requests that were taken back.
         metrics: of the producer.
+        sequences: numbers the batches of idempotent producers, and lends the numbers to lanes.
         takes_back: asked in each round whether to take everything back without a reason; for tests.
     """
 
@@ -105,6 +110,7 @@ class FastLanes:
         in_flight: InFlightBatches,
         responses: ProduceResponseHandler,
         metrics: ProducerMetrics,
+        sequences: SequenceTracker | None = None,
         takes_back: Callable[[], bool] | None = None,
     ) -> None:
         native_io = client.selector.native_io
@@ -116,12 +122,15 @@ class FastLanes:
         self._in_flight = in_flight
         self._responses = responses
         self._metrics = metrics
+        self._sequences = sequences
+        self._producer = None if sequences is None else sequences.producer
         self._takes_back = takes_back
         self._io: NativeChannelIo = native_io
         self._snapshot: MetadataSnapshot = metadata.snapshot
         self._by_node: dict[str, _Lane] = {}
-        #: Partitions whose queues were drained in this round, by node.
-        self._drained: dict[int, list[TopicPartition]] = {}
+        #: Partitions to be armed, with the node that their last batch went to. With idempotence they have to
+        #: wait until nothing is pending.
+        self._wanted: dict[TopicPartition, int] = {}
         self._sends_everything = False
         #: Readers of metrics that wait for ``_count_all``. Any thread appends.
         self._counting: deque[threading.Event] = deque()
@@ -177,7 +186,13 @@ class FastLanes:
         self.update_sends_everything()
         self._io.return_early(self._accumulator.queues.is_closed)
         self._count_all(now_ms)
+        self._take_back_disarmed()
         if not self._by_node:
+            return
+        sequences = self._sequences
+        if sequences is not None and (sequences.gapped or sequences.producer is not self._producer):
+            self._producer = sequences.producer
+            self.take_all_back()
             return
         if self._metadata.snapshot is not self._snapshot or (
             self._takes_back is not None and self._takes_back()
@@ -194,19 +209,20 @@ class FastLanes:
 
     def note_drained(self, node_id: int, batches: Sequence[ProducerBatch]) -> None:
         """These batches have left their queues, for a request to this node."""
-        self._drained.setdefault(node_id, []).extend([batch.topic_partition for batch in batches])
+        for batch in batches:
+            self._wanted[batch.topic_partition] = node_id
 
     def arm(self, now_ms: int) -> None:
         """After the drains of a round: arm what was drained, as far as it is in its usual state."""
-        drained, self._drained = self._drained, {}
-        if self._accumulator.queues.is_closed:
+        wanted = self._wanted
+        if not wanted or self._accumulator.queues.is_closed:
             return
         snapshot = self._metadata.snapshot
-        for node_id, topic_partitions in drained.items():
+        for topic_partition in list(islice(wanted, _MOST_ARMED_PER_ROUND)):
+            node_id = wanted.pop(topic_partition)
             each = self._lane_of(node_id, snapshot, now_ms)
-            if each is not None:
-                for topic_partition in topic_partitions:
-                    self._arm_partition(each, topic_partition, snapshot, now_ms)
+            if each is not None and not self._arm_partition(each, topic_partition, snapshot, now_ms):
+                wanted[topic_partition] = node_id  # behind the others
 
     def before_wait(self) -> None:
         """Before the selector waits: tell the lanes how many requests of Python are in flight."""
@@ -247,6 +263,7 @@ class FastLanes:
         queues = self._accumulator.queues
         for part in lane.parts:
             queues.queue_of(part.topic_partition).disarm()
+        self._take_back_disarmed()
         partial_frame = lane.take_partial()
         self._count(each, self._now_ms())
         self._plane.remove_lane(lane)
@@ -265,7 +282,8 @@ class FastLanes:
         node_requests = client_metrics.node(each.connection.id).requests
         for correlation_id, sent_ms, fast, frame_bytes, pieces in lane.take_requests():
             batches = [self._accumulator.adopt(batch) for batch in fast]
-            for batch in batches:
+            for batch, source in zip(batches, fast, strict=True):
+                self._adopt_numbers(batch, source)
                 batch.drained(self._accumulator.queues.queue_of(batch.topic_partition).leader_epoch)
             self._in_flight.add_all(batches, each.node.id)
             # Those that the lane has completed are counted by ``_count``.
@@ -281,6 +299,30 @@ class FastLanes:
             if send is not None:
                 unwritten.append(send)
         return unwritten
+
+    def _adopt_numbers(self, batch: ProducerBatch, source: Any) -> None:
+        if self._sequences is not None:
+            self._sequences.note_lent(batch.topic_partition, *source.part.take_acknowledged())
+            self._sequences.adopt(batch, source.numbers)
+
+    def _take_back_disarmed(self) -> None:
+        """Take back what lanes still have of partitions that were disarmed: requests in flight, the numbers.
+
+        Any thread disarms a partition, but only this one knows requests and sequence numbers. Until then the
+        tracker refuses to number the partition's batches.
+        """
+        disarmed = self._accumulator.queues.disarmed
+        while disarmed:
+            part = disarmed.popleft()
+            sequences = self._sequences
+            if sequences is None:
+                continue
+            if part.is_in_flight:
+                each = self._by_node.get(part.lane.owner.connection_id)
+                if each is not None and each.lane is part.lane:
+                    self._adopt_requests(each)
+            sequences.note_lent(part.topic_partition, *part.take_acknowledged())
+            sequences.end_loan(part.topic_partition, part.next_sequence)
 
     def _builder(
         self, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, Any]
@@ -351,7 +393,8 @@ class FastLanes:
 
     def _arm_partition(
         self, each: _Lane, topic_partition: TopicPartition, snapshot: MetadataSnapshot, now_ms: int
-    ) -> None:
+    ) -> bool:
+        """Arm a partition. Returns whether there is nothing more to do: it is armed, or cannot be."""
         topic, number = topic_partition
         metadata = snapshot.topics.get(topic)
         topic_queues = self._accumulator.queues.topic(topic)
@@ -361,7 +404,7 @@ class FastLanes:
             or number >= len(metadata.partitions)
             or metadata.partitions[number].leader_id != each.node.id
         ):
-            return
+            return True
         part = each.parts.get(topic_partition)
         if part is None:
             fast_topic = each.topics.get(topic)
@@ -370,20 +413,29 @@ class FastLanes:
                 if version >= FIRST_VERSION_WITH_TOPIC_IDS:
                     topic_id = snapshot.topic_ids.get(topic)
                     if topic_id is None:
-                        return
+                        return True
                     fast_topic = data_plane.FastTopic(topic, topic_id.bytes, True)
                 else:
                     fast_topic = data_plane.FastTopic(topic, encoded_topic_name(version, topic), False)
                 each.topics[topic] = fast_topic
             part = each.parts[topic_partition] = data_plane.FastPart(self._plane, fast_topic, topic_partition)
         queue = self._accumulator.queues.queue_of(topic_partition)
+        if self._accumulator.queues.disarmed:
+            self._take_back_disarmed()
         with queue.lock:
             if queue.slot.part is None and not queue.batches and not queue.is_muted:
+                if self._sequences is not None:
+                    numbers = self._sequences.lend(topic_partition)
+                    if numbers is None:
+                        return False
+                    part.number(*numbers)
                 part.next_order = queue.next_order
                 part.fills_batches = queue.fills_batches
                 part.arm(each.lane)
                 queue.slot.part = part
                 topic_queues.armed.add(queue)
+                return True
+        return queue.slot.part is not None
 
     def _count_all(self, now_ms: int) -> None:
         for each in list(self._by_node.values()):

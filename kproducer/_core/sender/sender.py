@@ -143,6 +143,7 @@ class Sender:
             self.in_flight,
             self._responses,
             self.metrics,
+            None if self._transaction_manager is None else self._transaction_manager.sequences,
         )
 
     # -- any thread ------------------------------------------------------------------------------------

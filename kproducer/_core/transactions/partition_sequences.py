@@ -98,6 +98,7 @@ class PartitionSequences:
         producer: the producer id and epoch that the numbers belong to.
         next_sequence: for the next batch without a number.
         last_acked_sequence: the highest that a broker has acknowledged; -1 before the first.
+        is_lent: a lane numbers its batches at present.
         pending: numbered batches whose outcome is open, in sequence order: in flight, or waiting to be sent
             again.
         gap_end: the sequence number after a batch that was given up and may or may not be in the log. The
@@ -111,6 +112,7 @@ class PartitionSequences:
         self.pending: list[SequencedBatch] = []
         self._next_ordinal = 0
         self._first_ordinal_of_topic = 0
+        self.is_lent = False
         self.begin(NO_PRODUCER)
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
@@ -127,6 +129,20 @@ class PartitionSequences:
         sequence = self.next_sequence
         batch.set_producer_state(producer_id, epoch, sequence, is_transactional)
         self.next_sequence = (sequence + batch.record_count) % SEQUENCE_COUNT
+        batch.ordinal = self._next_ordinal
+        self._next_ordinal += 1
+        self.pending.append(batch)
+
+    def note_lent(self, count: int, last_acked_sequence: int) -> None:
+        """A lane has numbered batches, and so many were acknowledged, up to this sequence number."""
+        if count:
+            self._next_ordinal += count
+            if not self._is_acked(last_acked_sequence):
+                self.last_acked_sequence = last_acked_sequence
+
+    def adopt(self, batch: SequencedBatch, producer_id: int, epoch: int, sequence: int) -> None:
+        """A batch that a lane has numbered and sent is pending."""
+        batch.set_producer_state(producer_id, epoch, sequence, is_transactional=False)
         batch.ordinal = self._next_ordinal
         self._next_ordinal += 1
         self.pending.append(batch)

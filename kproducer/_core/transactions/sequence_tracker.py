@@ -113,6 +113,8 @@ class SequenceTracker:
         partition = self._partitions.get(topic_partition)
         if partition is None:
             return self._has_producer
+        if partition.is_lent:
+            return False  # its lane was told to return the numbers, see FastLanes
         if batch.base_sequence != NO_SEQUENCE:
             return partition.is_first(batch) and not partition.awaits_restart(batch)
         if not self._has_producer or (self.gapped and topic_partition in self.gapped):
@@ -145,6 +147,49 @@ class SequenceTracker:
             return partition.producer != self.producer
         # The epoch may have been raised for this partition only.
         return partition.producer.producer_id != self.producer.producer_id
+
+    # -- lanes -----------------------------------------------------------------------------------------
+
+    def lend(self, topic_partition: TopicPartition) -> tuple[int, int, int, int] | None:
+        """Let a lane number the batches of a partition. The tracker numbers none until ``end_loan``.
+
+        Returns:
+            Producer id, epoch, next sequence number, and when the leader has acknowledged them last (-1:
+            never); ``None``: not now, because batches are pending, or there is no producer id, or a gap.
+        """
+        if not self._has_producer or topic_partition in self.gapped:
+            return None
+        partition = self._partitions.get(topic_partition)
+        if partition is None:
+            partition = self._partitions[topic_partition] = PartitionSequences()
+        if partition.pending or partition.is_lent:
+            return None
+        if partition.producer is not self.producer and self._is_stale(partition):
+            partition.begin(self.producer)
+        partition.is_lent = True
+        producer_id, epoch = partition.producer
+        acknowledged_ms = self._acknowledged_ms.get(topic_partition, -1)
+        return producer_id, epoch, partition.next_sequence, acknowledged_ms
+
+    def note_lent(
+        self, topic_partition: TopicPartition, count: int, last_acked_sequence: int, acknowledged_ms: int
+    ) -> None:
+        """So many batches of a lane were acknowledged since the last call."""
+        partition = self._partitions[topic_partition]
+        partition.note_lent(count, last_acked_sequence)
+        if count and partition.producer.producer_id == self.producer.producer_id:
+            self._acknowledged_ms[topic_partition] = acknowledged_ms
+
+    def adopt(self, batch: SequencedBatch, numbers: tuple[int, int, int]) -> None:
+        """A batch that a lane has numbered is in flight. Later ones of its partition follow."""
+        producer_id, epoch, sequence = numbers
+        self._partitions[batch.topic_partition].adopt(batch, producer_id, epoch, sequence)
+
+    def end_loan(self, topic_partition: TopicPartition, next_sequence: int) -> None:
+        """Number the batches of the partition here again, from this number on."""
+        partition = self._partitions[topic_partition]
+        partition.is_lent = False
+        partition.next_sequence = next_sequence
 
     # -- after it was sent -----------------------------------------------------------------------------
 

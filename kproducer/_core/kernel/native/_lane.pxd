@@ -28,12 +28,19 @@ cdef extern from "plane.h" nogil:
         KpBatch *flying_first
         int32_t index
         void *owner
+        bint is_numbered
+        int16_t producer_epoch
+        int32_t next_sequence, last_acked_sequence, settled_count
+        int64_t producer_id, acknowledged_ms
     ctypedef struct KpBatch:
         KpBatch *next
         KpPart *part
         void *owner
         unsigned char *data
         int64_t end, base_timestamp_ms, max_timestamp_ms, begun_ms, closed_ms, base_offset, log_append_time_ms
+        int64_t producer_id
+        int32_t sequence
+        int16_t producer_epoch
         int32_t record_count
         uint8_t state
     ctypedef struct iovec:

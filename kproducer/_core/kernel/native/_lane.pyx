@@ -532,6 +532,33 @@ cdef class FastPart:
         """Whether a request with one of its batches waits for its response. I/O thread."""
         return self.c.flying_first != NULL
 
+    def number(self, long long producer_id, int epoch, int next_sequence, long long acknowledged_ms):
+        """Before ``arm``: number its batches from here on. I/O thread.
+
+        Args:
+            acknowledged_ms: when its leader has acknowledged this producer id last; -1: never.
+        """
+        if self.c.flying_first != NULL:
+            raise ValueError("batches are in flight")
+        self.c.is_numbered = True
+        self.c.producer_id = producer_id
+        self.c.producer_epoch = <int16_t>epoch
+        self.c.next_sequence = next_sequence
+        self.c.acknowledged_ms = acknowledged_ms
+        self.c.last_acked_sequence = -1
+        self.c.settled_count = 0
+
+    @property
+    def next_sequence(self):
+        """Of its next batch. I/O thread."""
+        return self.c.next_sequence
+
+    def take_acknowledged(self):
+        """(how many batches were acknowledged since the last call, last sequence number, when). I/O thread."""
+        count = self.c.settled_count
+        self.c.settled_count = 0
+        return count, self.c.last_acked_sequence, self.c.acknowledged_ms
+
     def disarm(self):
         """Take it from its lane; its requests in flight stay there. Returns its other batches, oldest first."""
         cdef KpBatch *batch
@@ -614,6 +641,13 @@ cdef class FastBatch(_LazyResult):
         appender.deliveries = old.deliveries
         self.appender = None
         return appender
+
+    @property
+    def numbers(self):
+        """(producer id, epoch, base sequence); ``None``: it has none. I/O thread."""
+        if self.c.state < 2 or not self.part.c.is_numbered:
+            return None
+        return self.c.producer_id, self.c.producer_epoch, self.c.sequence
 
     @property
     def send_count(self):

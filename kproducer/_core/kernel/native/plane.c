@@ -114,7 +114,13 @@ void kp_batch_finish(KpBatch *batch) {
     put32(at + 23, (uint32_t)(batch->record_count - 1));
     put64(at + 27, (uint64_t)batch->base_timestamp_ms);
     put64(at + 35, (uint64_t)batch->max_timestamp_ms);
-    memset(at + 43, 0xFF, 14);                      /* no producer id, epoch, sequence */
+    if (batch->part && batch->part->is_numbered) {
+        put64(at + 43, (uint64_t)batch->producer_id);
+        put16(at + 51, (uint16_t)batch->producer_epoch);
+        put32(at + 53, (uint32_t)batch->sequence);
+    } else {
+        memset(at + 43, 0xFF, 14);                  /* no producer id, epoch, sequence */
+    }
     put32(at + 57, (uint32_t)batch->record_count);
     put32(at + 17, kp_crc32c(at + 21, (size_t)(batch->end - 21)));
 }
@@ -176,7 +182,9 @@ static int64_t place(KpPart *part, bool at_front) {
     KpLane *lane = part->lane;
     uint8_t wanted = KP_NOWHERE;
     int64_t due_ms = KP_NEVER_MS;
-    if (part->head || (part->open && part->plane->linger_ms <= 0)) {
+    if (part->is_held) {
+        /* complete_first() places it again. */
+    } else if (part->head || (part->open && part->plane->linger_ms <= 0)) {
         wanted = KP_DUE;
         due_ms = INT64_MIN;
     } else if (part->open) {
@@ -223,6 +231,7 @@ KpBatch *kp_part_detach(KpPart *part) {
         else first = part->open;
     }
     part->open = part->head = part->tail = NULL;
+    part->is_held = false;
     pthread_mutex_lock(&lane->due_mu);
     list_remove(lane, part);
     pthread_mutex_unlock(&lane->due_mu);
@@ -307,7 +316,14 @@ static KpBatch *take_first(KpLane *lane, KpPart *part, int64_t now_ms, int64_t r
     kp_part_lock(part);
     if (part->lane == lane) {
         batch = part->head ? part->head : part->open;
-        if (batch && batch->end > room) {
+        /* Brokers remember five batches of a producer; and one that has forgotten it would accept any as the first. */
+        part->is_held = batch && part->is_numbered && part->flying_count
+            && (part->flying_count >= KP_MOST_FLYING || part->acknowledged_ms < 0
+                || now_ms - part->acknowledged_ms >= KP_REMEMBERED_MS);
+        if (part->is_held) {
+            batch = NULL;
+            place(part, false);
+        } else if (batch && batch->end > room) {
             *is_full = true;
             batch = NULL;
             place(part, true);
@@ -317,6 +333,12 @@ static KpBatch *take_first(KpLane *lane, KpPart *part, int64_t now_ms, int64_t r
             if (!part->head) part->tail = NULL;
             batch->next = NULL;
             batch->state = KP_FLYING;
+            if (part->is_numbered) {
+                batch->producer_id = part->producer_id;
+                batch->producer_epoch = part->producer_epoch;
+                batch->sequence = part->next_sequence;
+                part->next_sequence = (int32_t)(((uint32_t)part->next_sequence + (uint32_t)batch->record_count) & INT32_MAX);
+            }
             place(part, false);
         }
     }
@@ -455,10 +477,12 @@ static int drain_once(KpLane *lane, int64_t now_ms) {
             if (request) {
                 *(part->flying_last ? &part->flying_last->next : &part->flying_first) = batch;
                 part->flying_last = batch;
+                part->flying_count++;
                 continue;
             }
             kp_part_lock(part);
             batch->state = KP_QUEUED;
+            if (part->is_numbered) part->next_sequence = batch->sequence;
             batch->next = part->head;
             part->head = batch;
             if (!part->tail) part->tail = batch;
@@ -480,6 +504,7 @@ static int drain_once(KpLane *lane, int64_t now_ms) {
 
 int kp_lane_drain(KpLane *lane, int64_t now_ms) {
     int made = 0, result = 0;
+    lane->now_ms = now_ms;
     while ((result = drain_once(lane, now_ms)) > 0) {
         made++;
         if (kp_lane_write(lane)) break;     /* the next write reports it */
@@ -669,6 +694,19 @@ static void complete_first(KpLane *lane) {
         KpPart *part = batch->part;
         part->flying_first = batch->next;
         if (!part->flying_first) part->flying_last = NULL;
+        part->flying_count--;
+        if (part->is_numbered) {
+            part->settled_count++;
+            part->acknowledged_ms = lane->now_ms;
+            part->last_acked_sequence =
+                (int32_t)(((uint32_t)batch->sequence + (uint32_t)batch->record_count - 1) & INT32_MAX);
+            kp_part_lock(part);
+            if (part->is_held) {
+                part->is_held = false;
+                if (part->lane) place(part, false);
+            }
+            kp_part_unlock(part);
+        }
         batch->next = NULL;
         batch->request = NULL;
         batch->state = KP_SETTLED;
@@ -733,6 +771,11 @@ KpRequest *kp_lane_take_requests(KpLane *lane) {
         for (int32_t i = 0; i < request->batch_count; i++) {
             KpPart *part = request->batches[i]->part;
             part->flying_first = part->flying_last = NULL;
+            part->flying_count = 0;
+            kp_part_lock(part);
+            part->is_held = false;
+            if (part->lane) place(part, false);
+            kp_part_unlock(part);
         }
     lane->first = lane->last = lane->unwritten = NULL;
     lane->in_flight = 0;

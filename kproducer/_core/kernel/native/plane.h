@@ -54,7 +54,12 @@
 
 #define KP_NEVER_MS INT64_MAX
 
-enum { KP_BATCH_OVERHEAD = 61 };
+enum {
+    KP_BATCH_OVERHEAD = 61,
+    /* As MOST_PENDING_BATCHES and REMEMBERED_MS of `transactions/sequence_tracker.py`. */
+    KP_MOST_FLYING = 5,
+    KP_REMEMBERED_MS = 1000,
+};
 enum kp_state { KP_OPEN, KP_QUEUED, KP_FLYING, KP_SETTLED };
 enum kp_list { KP_NOWHERE, KP_DUE, KP_LINGERING };
 typedef enum { KP_FRAME_MORE, KP_FRAME_DONE, KP_FRAME_FOREIGN, KP_FRAME_UNUSUAL } kp_frame;
@@ -84,6 +89,9 @@ struct KpBatch {
     int64_t base_timestamp_ms, max_timestamp_ms;
     int64_t begun_ms, closed_ms;
     int64_t base_offset, log_append_time_ms;    /* SETTLED */
+    int64_t producer_id;    /* from here on: FLYING, in a numbered partition */
+    int32_t sequence;
+    int16_t producer_epoch;
     int32_t record_count;
     uint8_t state;
     bool answered;          /* while a response is read */
@@ -114,6 +122,15 @@ struct KpPart {
     int64_t first_ms;       /* a time before which its first batch took no record */
     uint64_t round;         /* of the frame that it was looked at for; the I/O thread */
     void *owner;
+    /* Idempotence. The lane numbers the batches while the partition is armed: with the lock, in the order of the
+     * frames. Only the I/O thread reads and writes these, except `is_held` (mu). */
+    bool is_numbered;
+    bool is_held;           /* nothing may be sent until a batch in flight is acknowledged */
+    int16_t producer_epoch;
+    int32_t next_sequence, last_acked_sequence, flying_count;
+    int32_t settled_count;  /* since Python looked last */
+    int64_t producer_id;
+    int64_t acknowledged_ms;        /* -1: never */
 };
 
 typedef struct KpPartList {
@@ -155,6 +172,7 @@ struct KpLane {
     KpRequest *unwritten;           /* the first one with bytes left */
     KpRequest *done_first, *done_last;
     uint64_t round;
+    int64_t now_ms;         /* of the last drain */
     unsigned char *partial; /* the beginning of a frame */
     int64_t partial_size, partial_room;
 };
