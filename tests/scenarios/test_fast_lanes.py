@@ -40,14 +40,18 @@ def _lanes_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
+def wait_until_armed(producer: WatchedProducer) -> None:
+    """Wait for the end of the round that arms: the reply to its request may arrive before."""
+    producer.cluster.wait_for(lambda: internals.armed_partitions(producer.kafka) == 1, what="it is armed")
+
+
 def armed(stage: Stage, cluster: FakeCluster, **config: Any) -> WatchedProducer:
     """A producer whose partition "t-0" is armed."""
     config = {**_state, **config}
     producer = stage.producer(cluster, **config)
     producer.send().metadata()
-    # The reply to the first request may arrive before the round in which it was sent has armed the partition.
     producer.send().metadata()
-    assert internals.armed_partitions(producer.kafka) == 1
+    wait_until_armed(producer)
     return producer
 
 
@@ -67,7 +71,7 @@ def test_an_error_code_hands_all_back_and_the_partition_is_armed_again(
     assert producer.send().metadata().offset == 2
     producer.send().metadata()
     producer.send().metadata()
-    assert internals.armed_partitions(producer.kafka) == 1
+    wait_until_armed(producer)
 
 
 def test_a_rejected_record_fails_with_its_error(stage: Stage, cluster: FakeCluster) -> None:
@@ -160,14 +164,12 @@ def test_lingering_batches_are_sent_together_and_by_a_flush(stage: Stage, cluste
 
 
 def test_a_long_linger_ends_with_a_flush_and_with_the_close(stage: Stage, cluster: FakeCluster) -> None:
-    producer = stage.producer(
-        cluster, **_state, linger_ms=3_600_000, delivery_timeout_ms=7_200_000
-    )
+    producer = stage.producer(cluster, **_state, linger_ms=3_600_000, delivery_timeout_ms=7_200_000)
     for _ in range(3):
         sent = producer.send_many(5)
         producer.kafka.flush(PATIENCE_S)
         assert all(each.future.done() for each in sent)
-    assert internals.armed_partitions(producer.kafka) == 1
+    wait_until_armed(producer)
     producer.send_many(5)
     producer.close(PATIENCE_S)
     assert len(cluster.records("t")) == 20
@@ -188,7 +190,7 @@ def test_a_new_leader_is_followed(stage: Stage) -> None:
     assert producer.send().metadata().offset == 2
     for _ in range(3):
         producer.send().metadata()
-    assert internals.armed_partitions(producer.kafka) == 1
+    wait_until_armed(producer)
 
 
 def test_metrics_count_what_the_lanes_did(stage: Stage, cluster: FakeCluster) -> None:

@@ -365,7 +365,7 @@ class PartitionQueues:
         self.compression_locks: set[OwnedLock] = set()
         self.changed: deque[PartitionQueue] = deque()
         self.is_closed = False
-        #: Partitions that were disarmed, for ``FastLanes``, which takes back what else their lanes have of them.
+        #: Partitions that were disarmed, for ``FastLanes``, which takes back the rest.
         self.disarmed: deque[Any] = deque()
         #: (batch of a lane) -> the ``ProducerBatch`` that it becomes.
         self.adopt: Callable[[Any], ProducerBatch] = _no_lanes

@@ -624,7 +624,7 @@ class RecordAccumulator:
         )
 
     def _taken_back(self) -> list[ProducerBatch]:
-        """All incomplete batches, after ``take_back``; not those that a caller is just beginning in a lane."""
+        """All incomplete batches, after ``take_back``; not those that a caller is beginning in a lane."""
         return [batch for batch in list(self._incomplete) if isinstance(batch, ProducerBatch)]
 
     def _abort(self, error_of: Callable[[ProducerBatch], KafkaError | None]) -> dict[str, int]:
