@@ -161,7 +161,7 @@ class FastLanes:
     # -- any thread ------------------------------------------------------------------------------------
 
     def update_sends_everything(self) -> None:
-        """A flush or the close has begun, a flush has ended, or threads wait for memory or do not any more."""
+        """A flush or the close has begun, a flush has ended, or threads wait for memory."""
         wanted = self._accumulator.ready_batches.sends_everything()
         if wanted is not self._sends_everything:
             self._sends_everything = wanted
