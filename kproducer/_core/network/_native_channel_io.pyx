@@ -15,6 +15,7 @@ the same ``SSL`` object and the same memory buffers (docs/decisions/0036-native-
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport PyObject
 from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
 from libc.stdint cimport INT64_MIN, int64_t, uint32_t
@@ -22,20 +23,6 @@ from libc.string cimport memcpy, memset
 from posix.uio cimport iovec
 from posix.unistd cimport close as close_descriptor, getpid
 
-from kproducer._core.kernel.native._lane cimport (
-    KP_FRAME_DONE,
-    KP_FRAME_FOREIGN,
-    KP_FRAME_MORE,
-    KP_NEVER_MS,
-    FastLane,
-    KpLane,
-    Plane,
-    kp_frame,
-    lane_drain,
-    lane_next_ms,
-    lane_receive,
-    lane_write,
-)
 from kproducer._core.network._openssl cimport (
     BIO_CTRL_INFO,
     BIO_CTRL_PENDING,
@@ -46,6 +33,32 @@ from kproducer._core.network._openssl cimport (
 )
 
 import os
+
+# The data plane of the kernel, which comes as a capsule: this module imports nothing of it.
+cdef extern from "plane.h" nogil:
+    int64_t KP_NEVER_MS
+    ctypedef enum kp_frame:
+        KP_FRAME_MORE
+        KP_FRAME_DONE
+        KP_FRAME_FOREIGN
+        KP_FRAME_UNUSUAL
+    ctypedef struct KpPlane:
+        pass
+    ctypedef struct KpLane:
+        int fd
+        bint stalled, needs_python, has_uncounted
+    ctypedef struct KpStep:
+        KpPlane *plane
+        KpLane **lanes
+        Py_ssize_t lane_count
+        int wake_fd
+        void (*set_sleep)(KpPlane *plane, int64_t until_ms) noexcept nogil
+        int64_t (*next_ms)(KpLane *lane) noexcept nogil
+        int64_t (*expiry_ms)(KpLane *lane) noexcept nogil
+        int (*drain)(KpLane *lane, int64_t now_ms) noexcept nogil
+        int (*write)(KpLane *lane) noexcept nogil
+        kp_frame (*receive)(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
+                            const unsigned char **frame, int64_t *frame_size) noexcept nogil
 
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -497,7 +510,7 @@ cdef class NativeSocket:
     cdef SocketIo io
     cdef object owner
     cdef TlsSession tls
-    cdef FastLane lane
+    cdef object lane
 
     def __cinit__(self, SocketIo io not None, int fd, object owner):
         self.io = io
@@ -532,11 +545,13 @@ cdef class NativeSocket:
             self.io.has_unread = True
         self.io.update(&self.state)
 
-    def use_lane(self, FastLane lane):
+    def use_lane(self, object lane):
         """Let a lane write to the socket, after what is queued, and read from it first; ``None``: no more."""
         self.io.check_idle()
+        self.state.lane = NULL
+        if lane is not None:
+            self.state.lane = <KpLane *>PyCapsule_GetPointer(lane.capsule(), "kproducer.lane")
         self.lane = lane
-        self.state.lane = NULL if lane is None else &lane.c
         self.state.is_lane_stalled = False
 
     def note_full(self):
@@ -623,7 +638,8 @@ cdef class SocketIo:
     cdef Py_ssize_t outcome_capacity
     cdef char *scratch       # for plaintext that is joined, and ciphertext that was sent; NULL without TLS
     cdef bint has_unread     # a TlsState may have ``unread`` set
-    cdef Plane plane         # None: no socket has a lane
+    cdef object plane        # owner of the next one; None: no socket has a lane
+    cdef KpStep *step
     #: Frames that answer requests of Python on a connection with a lane: (owner, payload).
     cdef readonly list frames
     #: Return after each answered request, because Python waits for them: the close.
@@ -685,15 +701,17 @@ cdef class SocketIo:
         frames, self.frames = self.frames, []
         return frames
 
-    def use_plane(self, Plane plane not None):
+    def use_plane(self, object plane not None):
         """The lanes of its sockets are those of this plane. Raises OSError."""
         cdef epoll_event event
+        cdef KpStep *step = <KpStep *>PyCapsule_GetPointer(plane.capsule(), "kproducer.data_plane")
         event.events = EPOLLIN
-        event.data.fd = plane.wake_fd
+        event.data.fd = step.wake_fd
         self.check_idle()
-        if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, plane.wake_fd, &event) < 0:
+        if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, step.wake_fd, &event) < 0:
             raise OSError(errno, os.strerror(errno))
         self.plane = plane
+        self.step = step
 
     cdef update(self, SocketState *state):
         if self.epoll_fd < 0 or state.fd < 0:
@@ -759,13 +777,14 @@ cdef class SocketIo:
         cdef SocketState *state
         cdef Outcome *outcome
         cdef bint is_woken = False
-        cdef bint has_lanes = self.plane is not None and self.plane.lane_count > 0
+        cdef bint has_lanes = self.step != NULL and self.step.lane_count > 0
         cdef int64_t now_ms = 0, until_ms = KP_NEVER_MS, count_at_ms = KP_NEVER_MS
         cdef int64_t counted_until_ms
         cdef char *scratch = self.scratch
         if self.epoll_fd < 0:
             raise ValueError("the sockets are closed")
-        size = count + len(self.sockets) + MAX_EVENTS
+        # An event of a lane may have two outcomes, and each lane one before the wait.
+        size = count + len(self.sockets) + 2 * MAX_EVENTS
         if size > self.outcome_capacity:
             self.outcomes = <Outcome *>resized(self.outcomes, <size_t>size * sizeof(Outcome))
             self.outcome_capacity = size
@@ -794,7 +813,7 @@ cdef class SocketIo:
             until_ms = KP_NEVER_MS if timeout_ms < 0 else now_ms + timeout_ms
             count_at_ms = now_ms + MOST_UNCOUNTED_MS
             # Python has handled the frames that came before the responses to these.
-            self.plane.settle(now_ms)
+            self.plane.settle_now(now_ms)
             while True:
                 read_at = 0
                 counted_until_ms = count_at_ms if self.has_uncounted() else KP_NEVER_MS
@@ -804,13 +823,13 @@ cdef class SocketIo:
                     code = errno if ready < 0 else 0
                     self.serve(ready, &made, &read_at, &is_woken)
                     now_ms = KP_STEP_MS()
-                if not self.frames and self.plane.settle(now_ms) and self.returns_early:
+                if not self.frames and self.plane.settle_now(now_ms) and self.returns_early:
                     is_woken = True
                 if self.epoll_fd < 0:
                     return []  # a callback has forked, and this is the child
                 if made > count or is_woken or self.frames or ready < 0 or now_ms >= until_ms:
                     break
-                if now_ms >= self.plane.expiry_ms() or (now_ms >= count_at_ms and self.has_uncounted()):
+                if now_ms >= self.expiry_ms() or (now_ms >= count_at_ms and self.has_uncounted()):
                     break
                 if count:
                     # What was written is reported before a long wait: it ends requests.
@@ -819,33 +838,49 @@ cdef class SocketIo:
             raise OSError(code, os.strerror(code))
         return self.report(made)
 
-    cdef bint has_uncounted(self):
+    cdef bint has_uncounted(self) noexcept nogil:
         """Whether any lane has something for the metrics."""
-        cdef FastLane lane
-        for lane in self.plane._lanes:
-            if lane.requests:
+        cdef Py_ssize_t at
+        for at in range(self.step.lane_count):
+            if self.step.lanes[at].has_uncounted:
                 return True
         return False
+
+    cdef int64_t expiry_ms(self) noexcept nogil:
+        """When Python has to look for timeouts."""
+        cdef int64_t when = KP_NEVER_MS
+        cdef Py_ssize_t at
+        for at in range(self.step.lane_count):
+            when = min(when, self.step.expiry_ms(self.step.lanes[at]))
+        return when
+
+    cdef int64_t next_ms(self) noexcept nogil:
+        """When any lane has something to send; INT64_MIN: now."""
+        cdef int64_t when = KP_NEVER_MS
+        cdef Py_ssize_t at
+        for at in range(self.step.lane_count):
+            when = min(when, self.step.next_ms(self.step.lanes[at]))
+        return when
 
     cdef void drain_lanes(self, int64_t now_ms, Py_ssize_t *made) noexcept nogil:
         """Write what the lanes have to send, except behind frames of Python that are not written yet."""
         cdef Py_ssize_t at
         cdef KpLane *lane
         cdef SocketState *state
-        for at in range(self.plane.lane_count):
-            lane = self.plane.lane_table[at]
+        for at in range(self.step.lane_count):
+            lane = self.step.lanes[at]
             if lane.fd < 0 or lane.fd >= self.by_fd_size:
                 continue
             state = self.by_fd[lane.fd]
             if state == NULL or state.lane != lane or state.broken or state.next < state.count:
                 continue
-            if lane_next_ms(lane) <= now_ms:
-                lane_drain(lane, now_ms)
+            if self.step.next_ms(lane) <= now_ms:
+                self.step.drain(lane, now_ms)
                 self.write_lane(state, made)
 
     cdef void write_lane(self, SocketState *state, Py_ssize_t *made) noexcept nogil:
         """Go on writing the requests of a lane."""
-        cdef int code = lane_write(state.lane)
+        cdef int code = self.step.write(state.lane)
         if not code:
             state.is_lane_stalled = state.lane.stalled
             code = update_interest(self.epoll_fd, state)
@@ -862,12 +897,12 @@ cdef class SocketIo:
         if self.has_unread or until_ms <= now_ms:
             return epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0)
         # First the announcement, then the look: see plane.h.
-        until_ms = min(until_ms, self.plane.expiry_ms())
-        self.plane.set_sleep(min(until_ms, self.plane.next_ms()))
-        lanes_ms = min(until_ms, self.plane.next_ms())
+        until_ms = min(until_ms, self.expiry_ms())
+        self.step.set_sleep(self.step.plane, min(until_ms, self.next_ms()))
+        lanes_ms = min(until_ms, self.next_ms())
         left_ms = lanes_ms - now_ms if lanes_ms > now_ms else 0
         ready = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, <int>min(left_ms, <int64_t>3600000))
-        self.plane.set_sleep(INT64_MIN)
+        self.step.set_sleep(self.step.plane, INT64_MIN)
         return ready
 
     cdef void serve(self, int ready, Py_ssize_t *made, Py_ssize_t *read_at, bint *is_woken) noexcept nogil:
@@ -893,8 +928,8 @@ cdef class SocketIo:
                 recv(self.wakeup_fd, drained, sizeof(drained), MSG_DONTWAIT)
                 is_woken[0] = True
                 continue
-            if self.plane is not None and self.events[at].data.fd == self.plane.wake_fd:
-                read_descriptor(self.plane.wake_fd, drained, 8)
+            if self.step != NULL and self.events[at].data.fd == self.step.wake_fd:
+                read_descriptor(self.step.wake_fd, drained, 8)
                 continue
             if self.events[at].data.fd >= self.by_fd_size:
                 continue
@@ -942,7 +977,7 @@ cdef class SocketIo:
             data = <const unsigned char *>self.arena.buf + outcome.read_at
             left = outcome.read_count
             while left:
-                kind = lane_receive(state.lane, data, left, &consumed, &frame, &frame_size)
+                kind = self.step.receive(state.lane, data, left, &consumed, &frame, &frame_size)
                 data += consumed
                 left -= consumed
                 if kind == KP_FRAME_MORE:
@@ -963,8 +998,7 @@ cdef class SocketIo:
 
     cdef bint hand_over(self, SocketState *state) noexcept nogil:
         """Mark the lane: Python takes it back before it looks at the events. Returns False."""
-        with gil:
-            (<FastLane>state.lane.owner).needs_python = True
+        state.lane.needs_python = True
         return False
 
     cdef void read(self, SocketState *sock, Py_ssize_t *position, bint readable, Outcome *outcome) noexcept nogil:

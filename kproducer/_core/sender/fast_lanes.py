@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kproducer_messages import ProduceRequest
 
@@ -68,6 +68,23 @@ def may_have_lanes(client: NetworkClient, config: ProducerConfig, clock: Clock) 
     )
 
 
+class Sending(NamedTuple):
+    """The parts of the sender that take over what lanes had.
+
+    Attributes:
+        in_flight: the batches in flight.
+        responses: handles the responses to requests that were taken back.
+        metrics: of the producer.
+        sequences: numbers the batches of idempotent producers, and lends the numbers to lanes; ``None`` without
+            idempotence.
+    """
+
+    in_flight: InFlightBatches
+    responses: ProduceResponseHandler
+    metrics: ProducerMetrics
+    sequences: SequenceTracker | None
+
+
 class _Lane:
     """A lane and what it was made for.
 
@@ -94,10 +111,7 @@ class FastLanes:
         metadata: the topics in use are renewed here.
         accumulator: its queues are armed, and take the batches back.
         config: acks, timeouts, limits.
-        in_flight: takes the batches in flight back.
-        responses: handles the responses to requests that were taken back.
-        metrics: of the producer.
-        sequences: numbers the batches of idempotent producers, and lends the numbers to lanes.
+        sending: of the sender.
         takes_back: asked in each round whether to take everything back without a reason; for tests.
     """
 
@@ -107,10 +121,7 @@ class FastLanes:
         metadata: Metadata,
         accumulator: RecordAccumulator,
         config: ProducerConfig,
-        in_flight: InFlightBatches,
-        responses: ProduceResponseHandler,
-        metrics: ProducerMetrics,
-        sequences: SequenceTracker | None = None,
+        sending: Sending,
         takes_back: Callable[[], bool] | None = None,
     ) -> None:
         native_io = client.selector.native_io
@@ -119,11 +130,11 @@ class FastLanes:
         self._metadata = metadata
         self._accumulator = accumulator
         self._config = config
-        self._in_flight = in_flight
-        self._responses = responses
-        self._metrics = metrics
-        self._sequences = sequences
-        self._producer = None if sequences is None else sequences.producer
+        self._in_flight = sending.in_flight
+        self._responses = sending.responses
+        self._metrics = sending.metrics
+        self._sequences = sending.sequences
+        self._producer = None if sending.sequences is None else sending.sequences.producer
         self._takes_back = takes_back
         self._io: NativeChannelIo = native_io
         self._snapshot: MetadataSnapshot = metadata.snapshot

@@ -20,7 +20,7 @@ from kproducer._core.metrics.windows import Windows
 from kproducer._core.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer._core.runtime.threads import mark_io_thread
-from kproducer._core.sender.fast_lanes import FastLanes, may_have_lanes
+from kproducer._core.sender.fast_lanes import FastLanes, Sending, may_have_lanes
 from kproducer._core.sender.metrics import ProducerMetrics
 from kproducer._core.sender.produce_requests import InFlightBatches, ProduceRequestBuilder
 from kproducer._core.sender.produce_responses import BatchCompletion, ProduceResponseHandler
@@ -140,10 +140,12 @@ class Sender:
             self._metadata,
             self._accumulator,
             self._config,
-            self.in_flight,
-            self._responses,
-            self.metrics,
-            None if self._transaction_manager is None else self._transaction_manager.sequences,
+            Sending(
+                self.in_flight,
+                self._responses,
+                self.metrics,
+                None if self._transaction_manager is None else self._transaction_manager.sequences,
+            ),
         )
 
     # -- any thread ------------------------------------------------------------------------------------

@@ -61,34 +61,31 @@ cdef extern from "plane.h" nogil:
         const unsigned char *fields
         unsigned char *partial
         void *owner
-        bint armed, stalled
+        bint armed, stalled, needs_python, has_uncounted
         KpRequest *first
-
-# As the functions of plane.h with these names.
-cdef int64_t lane_next_ms(KpLane *lane) noexcept nogil
-cdef int64_t lane_expiry_ms(KpLane *lane) noexcept nogil
-cdef int lane_drain(KpLane *lane, int64_t now_ms) noexcept nogil
-cdef int lane_write(KpLane *lane) noexcept nogil
-cdef kp_frame lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
-                           const unsigned char **frame, int64_t *frame_size) noexcept nogil
+    ctypedef struct KpStep:
+        KpPlane *plane
+        KpLane **lanes
+        Py_ssize_t lane_count
+        int wake_fd
+        void (*set_sleep)(KpPlane *plane, int64_t until_ms) noexcept nogil
+        int64_t (*next_ms)(KpLane *lane) noexcept nogil
+        int64_t (*expiry_ms)(KpLane *lane) noexcept nogil
+        int (*drain)(KpLane *lane, int64_t now_ms) noexcept nogil
+        int (*write)(KpLane *lane) noexcept nogil
+        kp_frame (*receive)(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
+                            const unsigned char **frame, int64_t *frame_size) noexcept nogil
 
 
 cdef class Plane:
     cdef KpPlane c
-    cdef readonly int wake_fd
     cdef readonly dict incomplete
     cdef list _lanes
-    cdef KpLane **lane_table
-    cdef readonly Py_ssize_t lane_count
+    cdef KpStep step
     cdef object _future_type, _metadata_type, _make_result, _allocate, _deallocate
     cdef Py_ssize_t _batch_size, _first_bytes
 
     cdef void wake(self) noexcept
-    # Stores when the I/O thread wakes by itself; INT64_MIN: it is awake.
-    cdef void set_sleep(self, int64_t until_ms) noexcept nogil
-    cdef int64_t next_ms(self) noexcept nogil
-    # When Python has to look for timeouts.
-    cdef int64_t expiry_ms(self) noexcept nogil
     # Settles the answered requests of all lanes. Returns how many.
     cdef Py_ssize_t settle(self, int64_t now_ms) except -1
 
@@ -100,8 +97,6 @@ cdef class FastLane:
     cdef bytes _fields
     cdef dict _parts
     cdef list _topics
-    # Set by the step: an event that Python has to handle first.
-    cdef public bint needs_python
     # Counted with the interpreter lock; the I/O thread adds them to its metrics and sets them to 0.
     cdef public double requests, request_bytes, request_bytes_max, response_bytes, response_bytes_max
     cdef public double latency_ms, latency_ms_max, batches, batch_bytes, batch_bytes_max, records, records_max

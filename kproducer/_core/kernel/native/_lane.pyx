@@ -9,6 +9,7 @@ structures do not.
 from __future__ import annotations
 
 cimport cython
+from cpython.pycapsule cimport PyCapsule_New
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport INT64_MIN, uint32_t
@@ -41,7 +42,7 @@ cdef extern from "plane.c" nogil:
     int kp_lane_drain(KpLane *lane, int64_t now_ms)
     int kp_lane_write(KpLane *lane)
     kp_frame kp_lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
-                             const unsigned char **frame, int64_t *frame_size)
+                             const unsigned char **frame, int64_t *frame_size) noexcept
     uint32_t kp_crc32c(const unsigned char *data, size_t size)
     uint32_t kp_crc32c_table(const unsigned char *data, size_t size)
     void kp_part_init(KpPart *part, KpPlane *plane, KpTopic *topic, int32_t index, void *owner)
@@ -88,29 +89,6 @@ cdef enum:
     SPINS = 200
 
 
-# -- for the module of the sockets, to which the code in plane.c is not linked -----------------------------------
-
-cdef int64_t lane_next_ms(KpLane *lane) noexcept nogil:
-    return kp_lane_next_ms(lane)
-
-
-cdef int64_t lane_expiry_ms(KpLane *lane) noexcept nogil:
-    return kp_lane_expiry_ms(lane)
-
-
-cdef int lane_drain(KpLane *lane, int64_t now_ms) noexcept nogil:
-    return kp_lane_drain(lane, now_ms)
-
-
-cdef int lane_write(KpLane *lane) noexcept nogil:
-    return kp_lane_write(lane)
-
-
-cdef kp_frame lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
-                           const unsigned char **frame, int64_t *frame_size) noexcept nogil:
-    return kp_lane_receive(lane, data, size, consumed, frame, frame_size)
-
-
 def crc32c(data, bint in_table=False):
     """The CRC-32C of bytes; for tests."""
     cdef const unsigned char[::1] view = data
@@ -143,8 +121,15 @@ cdef class Plane:
         self.c.request_timeout_ms = request_timeout_ms
         self.c.delivery_timeout_ms = delivery_timeout_ms
         kp_plane_set_sleep(&self.c, INT64_MIN)
-        self.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-        if self.wake_fd < 0:
+        self.step.plane = &self.c
+        self.step.set_sleep = kp_plane_set_sleep
+        self.step.next_ms = kp_lane_next_ms
+        self.step.expiry_ms = kp_lane_expiry_ms
+        self.step.drain = kp_lane_drain
+        self.step.write = kp_lane_write
+        self.step.receive = kp_lane_receive
+        self.step.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+        if self.step.wake_fd < 0:
             raise OSError("eventfd failed")
         self._batch_size = batch_size
         self._first_bytes = first_bytes
@@ -157,15 +142,15 @@ cdef class Plane:
         self._lanes = []
 
     def __dealloc__(self):
-        if self.wake_fd >= 0:
-            close(self.wake_fd)
-        PyMem_Free(self.lane_table)
+        if self.step.wake_fd >= 0:
+            close(self.step.wake_fd)
+        PyMem_Free(self.step.lanes)
 
     def close(self):
         """Wake no thread any more. Idempotent."""
-        if self.wake_fd >= 0:
-            close(self.wake_fd)
-            self.wake_fd = -1
+        if self.step.wake_fd >= 0:
+            close(self.step.wake_fd)
+            self.step.wake_fd = -1
 
     def send_everything(self, bint on):
         """Nothing lingers while a flush or the close is under way, or a thread waits for memory."""
@@ -175,26 +160,12 @@ cdef class Plane:
 
     cdef void wake(self) noexcept:
         cdef unsigned long long one = 1
-        if self.wake_fd >= 0:
-            write(self.wake_fd, &one, sizeof(one))
+        if self.step.wake_fd >= 0:
+            write(self.step.wake_fd, &one, sizeof(one))
 
-    cdef void set_sleep(self, int64_t until_ms) noexcept nogil:
-        kp_plane_set_sleep(&self.c, until_ms)
-
-    cdef int64_t next_ms(self) noexcept nogil:
-        """When any lane has something to send; INT64_MIN: now."""
-        cdef int64_t when = KP_NEVER_MS
-        cdef Py_ssize_t at
-        for at in range(self.lane_count):
-            when = min(when, kp_lane_next_ms(self.lane_table[at]))
-        return when
-
-    cdef int64_t expiry_ms(self) noexcept nogil:
-        cdef int64_t when = KP_NEVER_MS
-        cdef Py_ssize_t at
-        for at in range(self.lane_count):
-            when = min(when, kp_lane_expiry_ms(self.lane_table[at]))
-        return when
+    def capsule(self):
+        """The address of its ``KpStep``, valid as long as this object."""
+        return PyCapsule_New(&self.step, "kproducer.data_plane", NULL)
 
     @property
     def lanes(self):
@@ -205,13 +176,13 @@ cdef class Plane:
         """From the next step on."""
         if lane.plane is not self or lane in self._lanes:
             raise ValueError("the lane is not of this plane, or was added before")
-        cdef void *grown = PyMem_Realloc(self.lane_table, (self.lane_count + 1) * sizeof(KpLane *))
+        cdef void *grown = PyMem_Realloc(self.step.lanes, (self.step.lane_count + 1) * sizeof(KpLane *))
         if grown == NULL:
             raise MemoryError
-        self.lane_table = <KpLane **>grown
+        self.step.lanes = <KpLane **>grown
         self._lanes.append(lane)
-        self.lane_table[self.lane_count] = &lane.c
-        self.lane_count += 1
+        self.step.lanes[self.step.lane_count] = &lane.c
+        self.step.lane_count += 1
 
     def remove_lane(self, FastLane lane not None):
         """It was handed back, and its connection has ended."""
@@ -219,8 +190,8 @@ cdef class Plane:
         cdef FastLane each
         self._lanes.remove(lane)
         for at, each in enumerate(self._lanes):
-            self.lane_table[at] = &each.c
-        self.lane_count = len(self._lanes)
+            self.step.lanes[at] = &each.c
+        self.step.lane_count = len(self._lanes)
 
     def settle_now(self, long long now_ms):
         """Settle what is answered, before a lane is handed back."""
@@ -275,6 +246,15 @@ cdef class FastLane:
 
     def __dealloc__(self):
         kp_lane_free(&self.c)
+
+    def capsule(self):
+        """The address of its ``KpLane``, valid as long as this object."""
+        return PyCapsule_New(&self.c, "kproducer.lane", NULL)
+
+    @property
+    def needs_python(self):
+        """Whether the step has met an event that Python has to handle first."""
+        return self.c.needs_python
 
     @property
     def parts(self):
@@ -379,6 +359,7 @@ cdef class FastLane:
                 taken.append((topic.name, topic.batches, topic.records, topic.records_max, topic.batch_bytes,
                               topic.batch_bytes_max))
                 topic.batches = topic.records = topic.records_max = topic.batch_bytes = topic.batch_bytes_max = 0
+        self.c.has_uncounted = False
         self.requests = self.request_bytes = self.request_bytes_max = self.response_bytes = 0
         self.response_bytes_max = self.latency_ms = self.latency_ms_max = self.batches = self.batch_bytes = 0
         self.batch_bytes_max = self.records = self.records_max = self.queue_ms = self.queue_ms_max = 0
@@ -423,6 +404,7 @@ cdef class FastLane:
         cdef double queue_ms
         cdef int at
         self.requests += 1
+        self.c.has_uncounted = True
         self.request_bytes += request.frame_bytes
         self.request_bytes_max = max(self.request_bytes_max, <double>request.frame_bytes)
         self.response_bytes += request.response_bytes

@@ -164,6 +164,8 @@ struct KpLane {
     KpPartList due, lingering;
     /* The I/O thread: */
     bool armed;
+    bool needs_python;      /* an event has come that Python has to handle first: set by the step */
+    bool has_uncounted;     /* requests were settled that are not in the metrics: set and cleared by the binding */
     bool stalled;           /* the socket took less than it was offered */
     int32_t next_correlation_id;
     int32_t foreign;        /* requests of Python that are in flight before those of the lane */
@@ -238,5 +240,20 @@ void kp_request_free(KpRequest *request);
 /* Whether the response says, for every partition of the request once, that it was appended, and nothing else.
  * Then the batches have their offsets. Reads nothing outside of `data`. */
 bool kp_read_response(KpRequest *request, int16_t version, const unsigned char *data, int64_t size);
+
+/* What the module of the sockets needs, which is not linked to this code. */
+typedef struct KpStep {
+    KpPlane *plane;
+    KpLane **lanes;
+    ptrdiff_t lane_count;
+    int wake_fd;            /* readable if a caller has waked the I/O thread; -1: closed */
+    void (*set_sleep)(KpPlane *plane, int64_t until_ms);
+    int64_t (*next_ms)(KpLane *lane);
+    int64_t (*expiry_ms)(KpLane *lane);
+    int (*drain)(KpLane *lane, int64_t now_ms);
+    int (*write)(KpLane *lane);
+    kp_frame (*receive)(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
+                        const unsigned char **frame, int64_t *frame_size);
+} KpStep;
 
 #endif
