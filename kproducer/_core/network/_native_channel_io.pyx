@@ -4,7 +4,8 @@
 While an application thread is busy, every system call that releases the lock may wait up to a switch interval
 (5 ms) to get it back. This module releases and takes the lock once per poll, for any number of connections.
 Linux only (epoll). It handles sockets and buffers and returns errno values; frames, handshakes and the meaning
-of errors belong to the selector. It is a leaf: it imports nothing of kproducer and reads no clock.
+of errors belong to the selector. It is a leaf: it imports nothing of kproducer. It reads the clock only for
+the lanes of the data plane, which the kernel hands it as a capsule (``kernel/native/plane.h``).
 ``channel_io.PortableChannelIo`` makes the same calls one by one and is its reference. Source: ours.
 
 A TLS connection is encrypted and decrypted in the same step, by the ``SSL`` object inside of an

@@ -75,8 +75,8 @@ class Sending(NamedTuple):
         in_flight: the batches in flight.
         responses: handles the responses to requests that were taken back.
         metrics: of the producer.
-        sequences: numbers the batches of idempotent producers, and lends the numbers to lanes; ``None`` without
-            idempotence.
+        sequences: numbers the batches of idempotent producers, and lends the numbers to lanes; ``None``:
+            there are none.
     """
 
     in_flight: InFlightBatches
