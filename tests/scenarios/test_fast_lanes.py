@@ -224,9 +224,9 @@ def test_random_hand_overs_and_faults_change_no_result(
 
     def send() -> None:
         for number in range(400):
-            producer.send(partition=number % 4)
+            sent = producer.send(partition=number % 4)
             if number % 20 == 0:
-                producer.sent[-1].future.exception(PATIENCE_S)
+                sent.future.exception(PATIENCE_S)
 
     threads = [threading.Thread(target=send) for _ in range(3)]
     for thread in threads:
