@@ -5,7 +5,7 @@ Source: KIP-794; Kafka's ``RecordAccumulator.NodeLatencyStats``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kproducer._core.accumulator.partition_queue import PartitionQueue, TopicQueues
 from kproducer._core.client.metadata_snapshot import MetadataSnapshot
@@ -45,7 +45,7 @@ class PartitionLoad:
     def publish(
         self,
         topics: Mapping[str, TopicQueues],
-        active: Mapping[PartitionQueue, None],
+        active: Sequence[PartitionQueue],
         snapshot: MetadataSnapshot,
     ) -> None:
         """Publish the present load.
@@ -64,12 +64,12 @@ class PartitionLoad:
         sizes_by_topic: dict[str, list[int]] = {}
         waiting_node_ids: set[int] = set()
         if asking or watches_nodes:
-            for queue in list(active):
+            for queue in active:
                 topic, partition = queue.topic_partition
                 if topic not in asking and not watches_nodes:
                     continue
                 metadata = snapshot.topics.get(topic)
-                size = len(queue.batches)
+                size = queue.waiting_count
                 if not size or metadata is None or partition >= len(metadata.partitions):
                     continue
                 leader_id = metadata.partitions[partition].leader_id

@@ -117,9 +117,9 @@ class PartitionQueue:
         part = self.slot.part
         if part is None:
             return
+        fast = part.disarm()
         self.slot.part = None
         self._all.topics[self.topic_partition.topic].armed.discard(self)
-        fast = part.disarm()
         self._all.disarmed.append(part)
         self.next_order = part.next_order
         for each in fast:
@@ -138,6 +138,38 @@ class PartitionQueue:
         """``disarm_locked`` without the lock."""
         with self.lock:
             self.disarm_locked()
+
+    def arm_locked(self, part: Any, lane: Any) -> list[tuple[ProducerBatch, Any]]:
+        """Give the partition to a lane, with its batches, all of which are ``is_new``.
+
+        Returns:
+            Each batch with what it is now.
+        """
+        self.slot.appender = None
+        batches = list(self.batches)
+        fast = []
+        try:
+            if batches:
+                rows = [(each.appender, each.order[0], each.created_ms, each.closed_ms) for each in batches]
+                fast = part.adopt(rows, self.open_batch is not None)
+        except BaseException:
+            self.fill_slot_locked()
+            raise
+        self.open_batch = None
+        self.batches.clear()
+        self._all.active.pop(self, None)
+        part.next_order = self.next_order
+        part.fills_batches = self.fills_batches
+        part.arm(lane)
+        self.slot.part = part
+        self._all.topics[self.topic_partition.topic].armed.add(self)
+        return list(zip(batches, fast, strict=True))
+
+    @property
+    def waiting_count(self) -> int:
+        """Batches that are not in flight. Lock-free: a hint."""
+        part = self.slot.part
+        return len(self.batches) if part is None else int(part.waiting_count)
 
     # -- batches in and out ----------------------------------------------------------------------------
 
@@ -303,7 +335,7 @@ class TopicQueues:
         """Number of waiting batches. Lock-free: a hint."""
         queues = self.queues
         queue = queues[partition] if partition < len(queues) else None
-        return 0 if queue is None else len(queue.batches)
+        return 0 if queue is None else queue.waiting_count
 
     def queue(self, partition: int) -> PartitionQueue | None:
         """The partition's queue, if there is one."""

@@ -175,6 +175,18 @@ class ProducerBatch:
         return not self.is_open or self.builder is None or self.builder.is_full
 
     @property
+    def is_new(self) -> bool:
+        """Whether it was never drained, and is no part of another."""
+        return not (
+            self.send_count
+            or self.attempts
+            or self.is_split
+            or self._records is not None
+            or self.base_sequence >= 0
+            or self.appender is None
+        )
+
+    @property
     def is_mostly_empty(self) -> bool:
         """Whether less than a quarter of its buffer is in use."""
         builder = self.builder

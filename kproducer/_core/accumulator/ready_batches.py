@@ -15,7 +15,7 @@ its broker, so that no partition starves.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -120,14 +120,17 @@ class ReadyBatches:
         """Whether nothing lingers: a flush, the close, or a thread that waits for memory. Any thread."""
         return self._queues.is_closed or bool(self._flushes or self._waiters)
 
-    def publish_load(self, snapshot: MetadataSnapshot) -> None:
+    def publish_load(self, snapshot: MetadataSnapshot, blocked: Sequence[PartitionQueue] = ()) -> None:
         """Tell the partitioners which queues are long and which brokers are slow (KIP-794).
 
         Once per round of the loop, after the drains: what waits then, the brokers could not take.
+
+        Args:
+            blocked: queues whose batches a lane has, and cannot send now.
         """
         queues = self._queues
-        if queues.active or self._load.is_published:
-            self._load.publish(queues.topics, queues.active, snapshot)
+        if queues.active or blocked or self._load.is_published:
+            self._load.publish(queues.topics, list(queues.active) + list(blocked), snapshot)
 
     def _publish_partition_counts(self, snapshot: MetadataSnapshot) -> None:
         """Set how many partitions each topic has for compiled appends, which decline topics with none.

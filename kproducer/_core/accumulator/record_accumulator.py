@@ -260,10 +260,11 @@ class RecordAccumulator:
         partitioner, snapshot = topic_queues.partitioner, append.snapshot
         batch = queue.open_batch
         part = queue.slot.part
+        is_full = (batch is None or batch.is_full) if part is None else not part.has_open_batch
         if (
             sticky is not None
             and not append.has_switched
-            and partitioner.maybe_switch(sticky, batch is None or batch.is_full, snapshot)
+            and partitioner.maybe_switch(sticky, is_full, snapshot)
         ):
             return True
         if part is not None:
@@ -431,6 +432,12 @@ class RecordAccumulator:
         self._incomplete[batch] = batch
         fast.successor = batch
         return batch
+
+    def arm(self, queue: PartitionQueue, part: Any, lane: Any) -> None:
+        """Give a partition to a lane: see ``PartitionQueue.arm_locked``. Its lock is held. I/O thread only."""
+        for batch, fast in queue.arm_locked(part, lane):
+            self._incomplete[fast] = fast
+            self._incomplete.pop(batch, None)
 
     def mute_partition(self, topic_partition: TopicPartition) -> None:
         """Drain nothing from this partition until it is unmuted; its batches still expire."""
@@ -625,7 +632,16 @@ class RecordAccumulator:
 
     def _taken_back(self) -> list[ProducerBatch]:
         """All incomplete batches, after ``take_back``; not those that a caller is beginning in a lane."""
-        return [batch for batch in list(self._incomplete) if isinstance(batch, ProducerBatch)]
+        batches = []
+        for each in list(self._incomplete):
+            if isinstance(each, ProducerBatch):
+                batches.append(each)
+            elif each.is_begun:
+                # Only after an error in the middle of ``take_back``.
+                batch = self.adopt(each)
+                batch.send_count = each.send_count
+                batches.append(batch)
+        return batches
 
     def _abort(self, error_of: Callable[[ProducerBatch], KafkaError | None]) -> dict[str, int]:
         """Fail the batches that have an error; returns the number of their records by topic."""

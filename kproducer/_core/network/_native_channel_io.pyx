@@ -48,6 +48,7 @@ cdef extern from "plane.h" nogil:
     ctypedef struct KpLane:
         int fd
         bint stalled, needs_python, has_uncounted
+        int64_t held_size
     ctypedef struct KpStep:
         KpPlane *plane
         KpLane **lanes
@@ -60,6 +61,8 @@ cdef extern from "plane.h" nogil:
         int (*write)(KpLane *lane) noexcept nogil
         kp_frame (*receive)(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
                             const unsigned char **frame, int64_t *frame_size) noexcept nogil
+        bint (*hold)(KpLane *lane, const unsigned char *data, int64_t size) noexcept nogil
+        int64_t (*take_held)(KpLane *lane, unsigned char *target) noexcept nogil
 
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -116,8 +119,8 @@ cdef enum:
     WRITE = 2
     #: Events returned by one wait; the next wait reports the others at once.
     MAX_EVENTS = 1024
-    #: How long Python is not called, although there is something for its metrics.
-    MOST_UNCOUNTED_MS = 1000
+    #: How long Python is not called, although there is something for its metrics and its partitioners.
+    MOST_UNCOUNTED_MS = 100
     #: When less space than this is left for reads, the other readable sockets wait for the next poll.
     LEAST_READ_BYTES = 4096
     #: The most plaintext in one TLS record. Smaller pieces are joined to a whole record, larger ones are not copied.
@@ -813,18 +816,19 @@ cdef class SocketIo:
             now_ms = KP_STEP_MS()
             until_ms = KP_NEVER_MS if timeout_ms < 0 else now_ms + timeout_ms
             count_at_ms = now_ms + MOST_UNCOUNTED_MS
-            # Python has handled the frames that came before the responses to these.
-            self.plane.settle_now(now_ms)
             while True:
                 read_at = 0
                 counted_until_ms = count_at_ms if self.has_uncounted() else KP_NEVER_MS
                 with nogil:
+                    self.feed_held(&made, &read_at)
                     self.drain_lanes(now_ms, &made)
-                    ready = self.wait(min(until_ms, counted_until_ms) if made == count else INT64_MIN, now_ms)
+                    ready = self.wait(
+                        min(until_ms, counted_until_ms) if made == count and not self.frames else INT64_MIN, now_ms
+                    )
                     code = errno if ready < 0 else 0
                     self.serve(ready, &made, &read_at, &is_woken)
                     now_ms = KP_STEP_MS()
-                if not self.frames and self.plane.settle_now(now_ms) and self.returns_early:
+                if self.plane.settle(now_ms) and self.returns_early:
                     is_woken = True
                 if self.epoll_fd < 0:
                     return []  # a callback has forked, and this is the child
@@ -959,13 +963,9 @@ cdef class SocketIo:
     cdef bint serve_lane(self, SocketState *state, uint32_t bits, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:
         """Read the responses of a lane and go on writing. False: Python has to look at this event."""
         cdef Outcome *outcome
-        cdef const unsigned char *data
-        cdef const unsigned char *frame
-        cdef int64_t left, consumed, frame_size
-        cdef kp_frame kind
         if not state.established or state.stalled or state.next < state.count or bits & ~(EPOLLIN | EPOLLOUT):
             return self.hand_over(state)
-        if bits & EPOLLIN:
+        if bits & EPOLLIN and not state.lane.held_size:
             outcome = &self.outcomes[made[0]]
             begin_outcome(outcome, state, READ)
             self.read(state, read_at, True, outcome)
@@ -975,27 +975,51 @@ cdef class SocketIo:
                 made[0] += 1
                 self.hand_over(state)
                 return True
-            data = <const unsigned char *>self.arena.buf + outcome.read_at
-            left = outcome.read_count
-            while left:
-                kind = self.step.receive(state.lane, data, left, &consumed, &frame, &frame_size)
-                data += consumed
-                left -= consumed
-                if kind == KP_FRAME_MORE:
-                    break
-                if kind == KP_FRAME_FOREIGN:
-                    with gil:
-                        self.frames.append((<object>state.owner, <bytes>frame[:frame_size]))
-                elif kind != KP_FRAME_DONE:
-                    # From this frame on, Python reads.
-                    outcome.read_at = <Py_ssize_t>(data - <const unsigned char *>self.arena.buf)
-                    outcome.read_count = <Py_ssize_t>left
-                    made[0] += 1
-                    self.hand_over(state)
-                    return True
+            self.feed_lane(state, made, outcome.read_at, outcome.read_count)
         if bits & EPOLLOUT:
             self.write_lane(state, made)
         return True
+
+    cdef void feed_held(self, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:
+        """Look at what was read behind frames that Python has handled now."""
+        cdef Py_ssize_t at, count
+        cdef KpLane *lane
+        cdef SocketState *state
+        for at in range(self.step.lane_count):
+            lane = self.step.lanes[at]
+            if lane.held_size and lane.held_size <= self.arena.len - read_at[0] and 0 <= lane.fd < self.by_fd_size:
+                state = self.by_fd[lane.fd]
+                if state != NULL and state.lane == lane:
+                    count = <Py_ssize_t>self.step.take_held(lane, <unsigned char *>self.arena.buf + read_at[0])
+                    read_at[0] += count
+                    self.feed_lane(state, made, read_at[0] - count, count)
+
+    cdef void feed_lane(self, SocketState *state, Py_ssize_t *made, Py_ssize_t position, Py_ssize_t left) noexcept nogil:
+        """Have the lane look at bytes of the buffer. What it does not understand is reported as read."""
+        cdef const unsigned char *data = <const unsigned char *>self.arena.buf + position
+        cdef const unsigned char *frame
+        cdef int64_t consumed, frame_size
+        cdef kp_frame kind
+        while left:
+            kind = self.step.receive(state.lane, data, left, &consumed, &frame, &frame_size)
+            data += consumed
+            left -= <Py_ssize_t>consumed
+            if kind == KP_FRAME_MORE:
+                return
+            if kind == KP_FRAME_FOREIGN:
+                with gil:
+                    self.frames.append((<object>state.owner, <bytes>frame[:frame_size]))
+                if not left or self.step.hold(state.lane, data, left):
+                    return
+                kind = KP_FRAME_UNUSUAL  # no memory
+            if kind == KP_FRAME_UNUSUAL:
+                # From this frame on, Python reads.
+                begin_outcome(&self.outcomes[made[0]], state, READ)
+                self.outcomes[made[0]].read_at = <Py_ssize_t>(data - <const unsigned char *>self.arena.buf)
+                self.outcomes[made[0]].read_count = left
+                made[0] += 1
+                self.hand_over(state)
+                return
 
     cdef bint hand_over(self, SocketState *state) noexcept nogil:
         """Mark the lane: Python takes it back before it looks at the events. Returns False."""

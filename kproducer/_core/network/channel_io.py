@@ -10,8 +10,9 @@ Source: Kafka's ``Selector`` (pollSelectionKeys); the native step is ours.
 
 from __future__ import annotations
 
+import os
 import selectors
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from kproducer._core.kernel import IMPLEMENTATION
 from kproducer._core.network.kafka_channel import KafkaChannel
 from kproducer._core.network.network_send import NetworkSend
 from kproducer._core.network.wakeup import Wakeup
+from kproducer._core.runtime.clock import NEVER_MS
 
 
 def _native_module() -> Any:
@@ -60,6 +62,10 @@ class PortableChannelIo:
         self._read_view = memoryview(bytearray(READ_SIZE_BYTES))
         self._selector = selectors.DefaultSelector()
         self._selector.register(wakeup.fileno(), READ, None)
+        self._plane: Any = None
+        self._hand_back: Callable[[Any], None] = _no_lanes
+        self._monotonic_ms: Callable[[], int] = lambda: 0
+        self._frames: list[tuple[KafkaChannel, bytes]] = []
 
     def register(self, channel: KafkaChannel) -> None:
         """Watch a channel that is connecting. Raises OSError."""
@@ -69,7 +75,8 @@ class PortableChannelIo:
 
     def update(self, channel: KafkaChannel) -> None:
         """Watch for the events that the channel needs in its present state. Raises OSError."""
-        wanted = READ | WRITE if channel.is_stalled or channel.wants_write else READ
+        is_full = channel.is_stalled or (channel.lane is not None and channel.lane.is_stalled)
+        wanted = READ | WRITE if is_full or channel.wants_write else READ
         if channel.tcp_connected and wanted != channel.interest:
             self._selector.modify(channel.transport.fileno(), wanted, channel)
             channel.interest = wanted
@@ -93,11 +100,27 @@ class PortableChannelIo:
             yield channel, WRITE
             if channel.is_closed:
                 timeout_ms = 0  # the connection broke: do not wait before that is reported
-        for key, mask in self._selector.select(timeout_ms / 1000):
+        if self._plane is not None:
+            for event in self._before_wait():
+                yield event
+                timeout_ms = 0
+            until_ms = self._plane.wait_until_ms
+            if self._frames:
+                timeout_ms = 0
+            elif until_ms < NEVER_MS:
+                timeout_ms = min(timeout_ms, max(until_ms - self._monotonic_ms(), 0))
+        ready = self._selector.select(timeout_ms / 1000)
+        if self._plane is not None:
+            self._plane.wait_is_over()
+        for key, mask in ready:
             if key.data is None:
                 self._wakeup.clear()
-            else:
+            elif key.data.lane is None:
                 yield key.data, mask
+            else:
+                yield from self._serve_lane(key.data, mask)
+        if self._plane is not None:
+            self._plane.settle(self._monotonic_ms())
 
     def written(self, event: Event, completed: list[NetworkSend]) -> None:
         """Append the frames that are completely written. Raises OSError if the connection broke."""
@@ -111,19 +134,109 @@ class PortableChannelIo:
         Raises OSError if the connection broke.
         """
         channel: KafkaChannel = event[0]
-        return channel.read(self._read_view)
+        if len(event) == 2:
+            return channel.read(self._read_view)
+        _, _, received = event  # by a lane
+        if isinstance(received, OSError):
+            raise received
+        return memoryview(received)
+
+    # -- lanes -----------------------------------------------------------------------------------------
+
+    def wake_of_plane(self) -> Callable[[], object] | None:
+        """How a caller of the data plane wakes the I/O thread; ``None``: the plane's descriptor does."""
+        return self._wakeup.signal
+
+    def use_plane(
+        self, plane: Any, hand_back: Callable[[Any], None], monotonic_ms: Callable[[], int]
+    ) -> None:
+        """Let the lanes of a data plane use the sockets.
+
+        Args:
+            plane: its lanes have channels as owners.
+            hand_back: called with a lane, in an exchange and before its events are reported, if Python has to
+                take over. Raises OSError.
+            monotonic_ms: the plane's clock.
+        """
+        self._plane, self._hand_back, self._monotonic_ms = plane, hand_back, monotonic_ms
+
+    def use_lane(self, channel: KafkaChannel, lane: Any) -> None:
+        """Let a lane write to the socket, after what is queued, and read from it first; ``None``: no more."""
+        channel.lane = lane
+
+    def note_full(self, channel: KafkaChannel) -> None:
+        """The socket has taken a part of the first frame in the queue. Raises OSError."""
+        self.update(channel)
+
+    def return_early(self, is_closing: bool) -> None:
+        """Whether an exchange returns after each request that a lane has completed: callers wait for them."""
 
     def take_frames(self) -> Iterable[tuple[KafkaChannel, bytes]]:
         """Frames that the last exchange has cut out itself: they come before the bytes of its events."""
-        return ()
+        frames, self._frames = self._frames, []
+        return frames
 
     def busy_channels(self) -> Iterable[KafkaChannel]:
         """Channels whose lanes have moved bytes lately."""
-        return ()
+        return () if self._plane is None else [lane.owner for lane in self._plane.lanes if lane.requests]
+
+    def _before_wait(self) -> Iterator[Event]:
+        """Have lanes look at what they hold, and write what is due, as far as Python has nothing before it."""
+        now_ms = self._monotonic_ms()
+        for lane in self._plane.lanes:
+            channel: KafkaChannel = lane.owner
+            if lane.holds_bytes:
+                yield from self._feed_lane(channel, lane, b"")
+            if channel.lane is lane and not lane.is_stalled and not channel.sends:
+                lane.drain(now_ms)
+                yield from self._write_lane(channel, lane)
+
+    def _write_lane(self, channel: KafkaChannel, lane: Any) -> Iterator[Event]:
+        if code := lane.write():
+            self._hand_back(lane)
+            yield channel, READ, OSError(code, os.strerror(code))
+        else:
+            self.update(channel)
+
+    def _serve_lane(self, channel: KafkaChannel, mask: int) -> Iterator[Event]:
+        """What ``SocketIo.serve_lane`` does."""
+        lane = channel.lane
+        if channel.sends:
+            self._hand_back(lane)
+            yield channel, mask
+            return
+        if mask & READ and not lane.holds_bytes:
+            received: Any
+            try:
+                received = channel.read(self._read_view)
+            except OSError as error:
+                received = error
+            if received is not None:
+                if isinstance(received, OSError) or not received:
+                    self._hand_back(lane)
+                    yield channel, READ, received
+                    return
+                yield from self._feed_lane(channel, lane, received)
+        if mask & WRITE and channel.lane is lane:
+            yield from self._write_lane(channel, lane)
+
+    def _feed_lane(self, channel: KafkaChannel, lane: Any, data: Any) -> Iterator[Event]:
+        payload, rest = lane.receive(data)
+        if payload is not None:
+            self._frames.append((channel, payload))
+        if rest is not None:
+            self._hand_back(lane)
+            yield channel, READ, rest
 
     def close(self) -> None:
         """Close the poll's descriptor. Idempotent."""
         self._selector.close()
+        if self._plane is not None:
+            self._plane.close()
+
+
+def _no_lanes(lane: Any) -> None:
+    raise AssertionError("there are no lanes")
 
 
 _SOCKET_OF = attrgetter("native_socket")
@@ -145,21 +258,28 @@ class NativeChannelIo:
         self._read_view = memoryview(buffer)
         self._io = native.SocketIo(wakeup.fileno(), buffer, READ_SIZE_BYTES)
         self._plane: Any = None
-        self._hand_back: Callable[[Any], None] | None = None
+        self._hand_back: Callable[[Any], None] = _no_lanes
 
-    def use_plane(self, plane: Any, hand_back: Callable[[Any], None]) -> None:
-        """Let the lanes of a data plane use the sockets.
+    def wake_of_plane(self) -> Callable[[], object] | None:
+        return None
 
-        Args:
-            plane: its lanes have channels as owners.
-            hand_back: called with a lane, after an exchange and before its events are reported, if Python has
-                to take over. Raises OSError.
-        """
+    def use_plane(
+        self, plane: Any, hand_back: Callable[[Any], None], monotonic_ms: Callable[[], int]
+    ) -> None:
+        # Reads the system's clock itself.
         self._io.use_plane(plane)
         self._plane, self._hand_back = plane, hand_back
 
+    def use_lane(self, channel: KafkaChannel, lane: Any) -> None:
+        channel.lane = lane
+        if channel.native_socket is not None:
+            channel.native_socket.use_lane(lane)
+
+    def note_full(self, channel: KafkaChannel) -> None:
+        if channel.native_socket is not None:
+            channel.native_socket.note_full()
+
     def return_early(self, is_closing: bool) -> None:
-        """Whether an exchange returns after each request that a lane has completed."""
         self._io.returns_early = is_closing
 
     def register(self, channel: KafkaChannel) -> None:
@@ -187,7 +307,6 @@ class NativeChannelIo:
     def exchange(self, sending: list[KafkaChannel], timeout_ms: int) -> Iterable[Event]:
         events: list[Event] = self._io.exchange(list(map(_SOCKET_OF, sending)), timeout_ms)
         if self._plane is not None:
-            assert self._hand_back is not None
             for lane in self._plane.lanes:
                 if lane.needs_python:
                     self._hand_back(lane)

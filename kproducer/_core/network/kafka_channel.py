@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kproducer._core.network.network_receive import FrameAssembler
 from kproducer._core.network.network_send import MAX_PIECES, NetworkSend
@@ -36,6 +36,7 @@ class KafkaChannel:
         is_ready: the connection is up, its tunnel is open and its handshakes have ended.
         interest: the events that ``PortableChannelIo`` registered; 0 is not registered.
         native_socket: the connection's part of ``NativeChannelIo``, if that moves the bytes.
+        lane: the lane of the data plane that uses the connection at present.
         tunnel: a tunnel through a proxy that is not open yet; the transport layer waits for it.
     """
 
@@ -60,6 +61,7 @@ class KafkaChannel:
         self.is_ready = False
         self.interest = 0
         self.native_socket: native.NativeSocket | None = None
+        self.lane: Any = None
         self.tunnel = tunnel
 
     @property

@@ -23,7 +23,6 @@ from kproducer._core.network.channel_io import (
     WRITE,
     ChannelIo,
     Event,
-    NativeChannelIo,
     PlaintextChannelIo,
     PortableChannelIo,
 )
@@ -114,6 +113,7 @@ class Selector:
         self._buffered: set[KafkaChannel] = set()  # with bytes inside the transport, which raise no event
         self._sending: dict[KafkaChannel, None] = {}  # with frames queued since the last poll
         self._closed = False
+        self._resumed: list[NetworkReceive] = []  # frames that a lane has left behind
         self._next_idle_ms = NEVER_MS  # no connection is idle for too long before
         self.connected: list[str] = []
         self.disconnected: dict[str, KafkaError] = {}
@@ -214,25 +214,34 @@ class Selector:
     # -- lanes ---------------------------------------------------------------------------------------
 
     @property
-    def native_io(self) -> NativeChannelIo | None:
-        """The native step, if it moves the bytes, unencrypted."""
-        return self._io if isinstance(self._io, NativeChannelIo) and self._transport_factory is None else None
+    def io(self) -> ChannelIo:
+        """Moves the bytes; lanes take part in it."""
+        return self._io
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether connections have transports of their own."""
+        return self._transport_factory is not None
 
     def channel(self, connection_id: str) -> KafkaChannel | None:
         """The channel of a connection."""
         return self._channels.get(connection_id)
 
-    def resume(self, channel: KafkaChannel, partial: bytes, unwritten: list[NetworkSend]) -> None:
-        """Go on where a lane has stopped: with the beginning of a frame, and with frames partly written."""
-        frames: list[bytes] = []
-        if partial:
-            channel.assembler.feed(memoryview(partial), frames)
+    def resume(self, channel: KafkaChannel, received: bytes, unwritten: list[NetworkSend]) -> None:
+        """Go on where a lane has stopped: with what it has read, and with frames partly written."""
+        self._io.use_lane(channel, None)
+        if channel.is_closed:
+            return
+        if received:
+            frames: list[bytes] = []
+            channel.assembler.feed(memoryview(received), frames)
+            self._resumed.extend((channel.connection_id, payload) for payload in frames)
         for send in unwritten:
             send.is_stalled = channel.is_stalled = True
             channel.sends.append(send)
             self._io.queue(channel, send)
-        if unwritten and channel.native_socket is not None:
-            channel.native_socket.note_full()
+        if unwritten:
+            self._io.note_full(channel)
 
     # -- traffic -------------------------------------------------------------------------------------
 
@@ -265,18 +274,16 @@ class Selector:
         self.completed_sends = []
         self.disconnected = {}
         buffered = list(self._buffered)
-        if not self._wakeup.begin_wait() or buffered:
+        if not self._wakeup.begin_wait() or buffered or self._resumed:
             timeout_ms = 0
         sending, self._sending = list(self._sending), {}
         served: dict[KafkaChannel, None] = {}
         try:
-            events = self._io.exchange(sending, min(timeout_ms, _MAX_WAIT_MS))
-            for channel, payload in self._io.take_frames():
-                self.completed_receives.append((channel.connection_id, payload))
-                served[channel] = None
-            for event in events:
+            for event in self._io.exchange(sending, min(timeout_ms, _MAX_WAIT_MS)):
+                self._take_frames_of_lanes()
                 self._serve(event)
                 served[event[0]] = None
+            self._take_frames_of_lanes()
         finally:
             self._wakeup.end_wait()
         for channel in buffered:
@@ -300,6 +307,14 @@ class Selector:
         return now_ms
 
     # -- inside --------------------------------------------------------------------------------------
+
+    def _take_frames_of_lanes(self) -> None:
+        """Frames for Python that lanes have read: they come before what the next event brings."""
+        for channel, payload in self._io.take_frames():
+            self.completed_receives.append((channel.connection_id, payload))
+        if self._resumed:
+            self.completed_receives += self._resumed
+            self._resumed.clear()
 
     def _serve(self, event: Event) -> None:
         """Do what the event allows. An error ends this connection and no other."""

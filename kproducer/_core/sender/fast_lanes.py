@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +22,6 @@ from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.node_connection import NodeConnection
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.kernel import data_plane
-from kproducer._core.network.channel_io import NativeChannelIo
 from kproducer._core.network.kafka_channel import KafkaChannel
 from kproducer._core.records.batch_sizing import FIRST_BUFFER_BYTES
 from kproducer._core.runtime.clock import NEVER_MS, Clock, SystemClock
@@ -40,6 +39,7 @@ from kproducer.errors.broker_errors import UnsupportedVersionError
 from kproducer.types import Node, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kproducer._core.accumulator.partition_queue import PartitionQueue
     from kproducer._core.accumulator.producer_batch import ProducerBatch
     from kproducer._core.accumulator.record_accumulator import RecordAccumulator
     from kproducer._core.client.metadata import Metadata
@@ -55,12 +55,11 @@ _MOST_ARMED_PER_ROUND = 64
 _BULK_PAUSE_MS = 100
 
 
-def may_have_lanes(client: NetworkClient, config: ProducerConfig, clock: Clock) -> bool:
+def may_have_lanes(client: NetworkClient, config: ProducerConfig) -> bool:
     """Whether the usual requests of this producer are of the kind that the data plane can send."""
     return (
         data_plane is not None
-        and client.selector.native_io is not None
-        and isinstance(clock, SystemClock)
+        and not client.selector.is_encrypted
         and config.acks != 0
         and config.compression_type == "none"
         and not config.transactional_id
@@ -112,6 +111,7 @@ class FastLanes:
         accumulator: its queues are armed, and take the batches back.
         config: acks, timeouts, limits.
         sending: of the sender.
+        clock: of the producer.
         takes_back: asked in each round whether to take everything back without a reason; for tests.
     """
 
@@ -122,10 +122,10 @@ class FastLanes:
         accumulator: RecordAccumulator,
         config: ProducerConfig,
         sending: Sending,
+        clock: Clock,
         takes_back: Callable[[], bool] | None = None,
     ) -> None:
-        native_io = client.selector.native_io
-        assert native_io is not None
+        io = client.selector.io
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
@@ -136,12 +136,14 @@ class FastLanes:
         self._sequences = sending.sequences
         self._producer = None if sending.sequences is None else sending.sequences.producer
         self._takes_back = takes_back
-        self._io: NativeChannelIo = native_io
+        self._io = io
+        self._clock = clock
         self._snapshot: MetadataSnapshot = metadata.snapshot
         self._by_node: dict[str, _Lane] = {}
         #: Partitions to be armed, with the node that their last batch went to. With idempotence they have to
         #: wait until nothing is pending.
         self._wanted: dict[TopicPartition, int] = {}
+        self._awaiting_loan: set[TopicPartition] = set()
         self._sends_everything = False
         #: Readers of metrics that wait for ``_count_all``. Any thread appends.
         self._counting: deque[threading.Event] = deque()
@@ -155,15 +157,19 @@ class FastLanes:
             if config.linger_ms > 0
             else config.delivery_timeout_ms,
             batch_size=max(config.batch_size, 1),
+            buffer_memory=pool.total_bytes,
             first_bytes=FIRST_BUFFER_BYTES,
+            sizes=pool.sizes,
             future_type=FutureRecordMetadata,
             metadata_type=RecordMetadata,
             make_result=ProduceRequestResult.around,
             allocate=pool.try_allocate,
             deallocate=pool.deallocate,
             incomplete=accumulator.incomplete,
+            now_ms=None if isinstance(clock, SystemClock) else clock.monotonic_ms,
+            on_wake=io.wake_of_plane(),
         )
-        native_io.use_plane(self._plane, self._hand_back_lane)
+        io.use_plane(self._plane, self._hand_back_lane, clock.monotonic_ms)
         accumulator.queues.adopt = accumulator.adopt
         accumulator.on_flush_end = self.update_sends_everything
         accumulator.take_back = self.take_all_back
@@ -210,8 +216,10 @@ class FastLanes:
         ):
             self.take_all_back()
             return
+        note_load = self._accumulator.ready_batches.update_node_latency_stats
         for each in list(self._by_node.values()):
             lane = each.lane
+            note_load(each.node.id, now_ms, not lane.is_blocked)
             oldest_ms = lane.oldest_ms
             if lane.oldest_sent_ms < now_ms - self._request_timeout_ms or (
                 oldest_ms != NEVER_MS and now_ms - oldest_ms >= self._delivery_timeout_ms
@@ -224,16 +232,36 @@ class FastLanes:
             self._wanted[batch.topic_partition] = node_id
 
     def arm(self, now_ms: int) -> None:
-        """After the drains of a round: arm what was drained, as far as it is in its usual state."""
+        """Before and after the drains of a round: arm what was drained, as far as it is in its usual state.
+
+        What an idempotent producer has drained is pending after the drains, so it can be armed before the next
+        ones only, and those must not drain more of it.
+        """
         wanted = self._wanted
-        if not wanted or self._accumulator.queues.is_closed:
-            return
+        self._awaiting_loan = set()
+        if wanted and not self._accumulator.queues.is_closed:
+            self._arm_wanted(now_ms)
+        if self._sequences is not None:
+            self._sequences.awaiting_loan = self._awaiting_loan
+
+    def _arm_wanted(self, now_ms: int) -> None:
+        wanted = self._wanted
         snapshot = self._metadata.snapshot
         for topic_partition in list(islice(wanted, _MOST_ARMED_PER_ROUND)):
             node_id = wanted.pop(topic_partition)
             each = self._lane_of(node_id, snapshot, now_ms)
             if each is not None and not self._arm_partition(each, topic_partition, snapshot, now_ms):
                 wanted[topic_partition] = node_id  # behind the others
+
+    def blocked_queues(self) -> list[PartitionQueue]:
+        """The queues of lanes whose connection cannot take what is due."""
+        queues = self._accumulator.queues
+        return [
+            queues.queue_of(part.topic_partition)
+            for each in self._by_node.values()
+            if each.lane.is_blocked
+            for part in each.lane.parts
+        ]
 
     def before_wait(self) -> None:
         """Before the selector waits: tell the lanes how many requests of Python are in flight."""
@@ -269,20 +297,18 @@ class FastLanes:
         """From here on, Python has all that the lane had."""
         lane = each.lane
         lane.is_armed = False
-        self._plane.settle_now(self._now_ms())
+        lane.settle(self._now_ms())
         unwritten = self._adopt_requests(each)
         queues = self._accumulator.queues
         for part in lane.parts:
             queues.queue_of(part.topic_partition).disarm()
         self._take_back_disarmed()
-        partial_frame = lane.take_partial()
+        received = lane.take_partial()
         self._count(each, self._now_ms())
         self._plane.remove_lane(lane)
         del self._by_node[each.connection.id]
         self._client.in_flight.lanes.pop(each.connection.id, None)
-        if each.channel.native_socket is not None:
-            each.channel.native_socket.use_lane(None)
-            self._client.selector.resume(each.channel, partial_frame, unwritten)
+        self._client.selector.resume(each.channel, received, unwritten)
 
     def _adopt_requests(self, each: _Lane) -> list[Any]:
         """Make the requests in flight requests of the client; returns the frames that are partly written."""
@@ -290,7 +316,7 @@ class FastLanes:
         unwritten = []
         self._client.next_correlation_id(lane.next_correlation_id)
         client_metrics = self._client.metrics
-        node_requests = client_metrics.node(each.connection.id).requests
+        node_requests = client_metrics.nodes[each.connection.id].requests
         for correlation_id, sent_ms, fast, frame_bytes, pieces in lane.take_requests():
             batches = [self._accumulator.adopt(batch) for batch in fast]
             for batch, source in zip(batches, fast, strict=True):
@@ -301,8 +327,8 @@ class FastLanes:
             self._metrics.request_sent(batches, sent_ms)
             node_requests.add(float(frame_bytes), client_metrics.windows.at(sent_ms))
             topic_ids = self._snapshot.topic_ids
-            builder = self._builder(batches, topic_ids)
-            on_complete = partial(self._responses.handle, batches, topic_ids, each.node)
+            builder = ProduceRequestBuilder(batches, topic_ids, self._config, None)
+            on_complete = partial(self._responses.handle, builder, each.node)
             left = [memoryview(piece) for piece in pieces]
             send = self._client.adopt(
                 each.connection.id, builder, lane.version, correlation_id, sent_ms, left, on_complete
@@ -335,15 +361,8 @@ class FastLanes:
             sequences.note_lent(part.topic_partition, *part.take_acknowledged())
             sequences.end_loan(part.topic_partition, part.next_sequence)
 
-    def _builder(
-        self, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, Any]
-    ) -> ProduceRequestBuilder:
-        return ProduceRequestBuilder(
-            batches, topic_ids, self._config.acks, self._config.request_timeout_ms, False
-        )
-
     def _now_ms(self) -> int:
-        return SystemClock.monotonic_ms()
+        return self._clock.monotonic_ms()
 
     # -- arming ----------------------------------------------------------------------------------------
 
@@ -360,7 +379,6 @@ class FastLanes:
         if (
             channel is None
             or node is None
-            or channel.native_socket is None
             or channel.is_stalled
             or not channel.assembler.is_between_frames
             or not channel.is_ready
@@ -390,11 +408,12 @@ class FastLanes:
             fields_before_topics(version, config.client_id, config.acks, config.request_timeout_ms, None),
             config.max_in_flight_requests_per_connection,
             config.max_request_size,
+            None if channel.native_socket is not None else channel.transport.send,
         )
         lane.next_correlation_id = self._client.next_correlation_id()
         lane.foreign = self._client.in_flight.count_of(connection.id)
         self._plane.add_lane(lane)
-        channel.native_socket.use_lane(lane)
+        self._io.use_lane(channel, lane)
         lane.is_armed = True
         made = self._by_node[connection.id] = _Lane(lane, node, connection, channel)
         self._client.in_flight.lanes[connection.id] = lane
@@ -434,19 +453,25 @@ class FastLanes:
         if self._accumulator.queues.disarmed:
             self._take_back_disarmed()
         with queue.lock:
-            if queue.slot.part is None and not queue.batches and not queue.is_muted:
-                if self._sequences is not None:
-                    numbers = self._sequences.lend(topic_partition)
-                    if numbers is None:
-                        return False
-                    part.number(*numbers)
-                part.next_order = queue.next_order
-                part.fills_batches = queue.fills_batches
-                part.arm(each.lane)
-                queue.slot.part = part
-                topic_queues.armed.add(queue)
+            if queue.slot.part is not None:
                 return True
-        return queue.slot.part is not None
+            if queue.is_muted or not all(batch.is_new for batch in queue.batches):
+                return False
+            sequences = self._sequences
+            if sequences is None:
+                self._accumulator.arm(queue, part, each.lane)
+                return True
+            numbers = sequences.lend(topic_partition)
+            if numbers is None:
+                self._awaiting_loan.add(topic_partition)
+                return False
+            try:
+                part.number(*numbers)
+                self._accumulator.arm(queue, part, each.lane)
+            except BaseException:
+                sequences.end_loan(topic_partition, part.next_sequence)
+                raise
+        return True
 
     def _count_all(self, now_ms: int) -> None:
         for each in list(self._by_node.values()):
@@ -462,7 +487,7 @@ class FastLanes:
             return
         metrics = self._client.metrics
         window = metrics.windows.at(now_ms)
-        node_metrics = metrics.node(each.connection.id)
+        node_metrics = metrics.nodes[each.connection.id]
         requests = lane.requests
         node_metrics.requests.add_all(lane.request_bytes, requests, lane.request_bytes_max, window)
         node_metrics.responses.add_all(lane.response_bytes, requests, lane.response_bytes_max, window)

@@ -124,7 +124,7 @@ class ProducerMetrics:
         for topic in lane.take_topics():
             name, count, topic_records, most_records, size, largest = topic
             topics.append(name)
-            metrics = self._topic(name)
+            metrics = self.topics[name]
             metrics.records.add_all(topic_records, count, most_records, window)
             metrics.sizes.add_all(size, count, largest, window)
             metrics.compression.add_all(count, count, 1.0, window)

@@ -28,6 +28,7 @@ from kproducer.errors import AuthenticationError, KafkaError, ProducerClosedErro
 from kproducer.types import Node, TopicPartition
 
 if TYPE_CHECKING:
+    from kproducer._core.accumulator.partition_queue import PartitionQueue
     from kproducer._core.accumulator.producer_batch import ProducerBatch
     from kproducer._core.accumulator.record_accumulator import RecordAccumulator
     from kproducer._core.client.metadata import Metadata
@@ -133,7 +134,7 @@ class Sender:
     def _new_lanes(self) -> FastLanes | None:
         if os.environ.get("KPRODUCER_FAST_LANE", "0") == "0":
             return None
-        if not may_have_lanes(self._client, self._config, self._clock):
+        if not may_have_lanes(self._client, self._config):
             return None
         return FastLanes(
             self._client,
@@ -146,6 +147,7 @@ class Sender:
                 self.metrics,
                 None if self._transaction_manager is None else self._transaction_manager.sequences,
             ),
+            self._clock,
         )
 
     # -- any thread ------------------------------------------------------------------------------------
@@ -234,6 +236,7 @@ class Sender:
         """One round: send the ready batches, then poll. Blocks while there is nothing to do."""
         if self._lanes is not None:
             self._lanes.tend(now_ms)
+            self._lanes.arm(now_ms)
         # Refused connections come first: the next attempt to connect forgets the refusal, and a request to a
         # coordinator may begin one.
         if self._client.connections.refusals:
@@ -254,9 +257,11 @@ class Sender:
                 poll_timeout_ms = min(poll_timeout_ms, coordinator_delay_ms)
                 accumulator.next_look_ms = self._clock.monotonic_ms() + poll_timeout_ms
                 break
+        blocked: Sequence[PartitionQueue] = ()
         if self._lanes is not None:
             self._lanes.arm(now_ms)
-        accumulator.ready_batches.publish_load(self._metadata.snapshot)
+            blocked = self._lanes.blocked_queues()
+        accumulator.ready_batches.publish_load(self._metadata.snapshot, blocked)
         if not self._running:
             poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
         # Read after the rounds above: a batch that failed or a partition that was announced there makes a

@@ -16,7 +16,7 @@ and ``RecordAccumulator.shouldStopDrainBatchesForPartition``; docs/decisions/002
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 from kproducer._core.runtime.guarded_logger import GuardedLogger
@@ -51,6 +51,8 @@ class SequenceTracker:
     Attributes:
         producer: what the coordinator has assigned last. Changes only under the lock of the state machine.
         gapped: partitions with a gap or a pending restart, for ``resolve``; usually empty.
+        awaiting_loan: partitions that a lane gets when nothing of them is pending; until then, no new batch is
+            sent.
         needs_new_id: the epochs of a partition are used up, so a new producer id has to be requested.
     """
 
@@ -66,6 +68,7 @@ class SequenceTracker:
         self._topic_ids: dict[str, Any] = {}
         self._latest_topic_ids: Mapping[str, Any] = self._topic_ids
         self.gapped: set[TopicPartition] = set()
+        self.awaiting_loan: Set[TopicPartition] = frozenset()
         self.needs_new_id = False
 
     def set_producer(self, producer: ProducerIdAndEpoch) -> None:
@@ -121,6 +124,8 @@ class SequenceTracker:
             return False
         if not partition.pending:
             return True
+        if topic_partition in self.awaiting_loan:
+            return False
         if partition.numbered_since_first_pending() >= MOST_PENDING_BATCHES:
             # If the first one has to be sent again, its leader must not have forgotten it.
             return False

@@ -23,6 +23,7 @@ from kproducer_messages.produce_response import (
 from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer._core.accumulator.producer_batch import ProducerBatch
 from kproducer._core.client.api_keys import response_header_version
+from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.kernel import data_plane
 from kproducer._core.kernel.crc32c import crc32c
 from kproducer._core.records.compression import Compression
@@ -43,16 +44,20 @@ FIRST_WITH_IDS = 13
 class Bench:
     """A plane with one lane over a socket pair, and what was appended to it."""
 
-    def __init__(self, version: int = 9, *, linger_ms: int = 0, **lane: Any) -> None:
+    def __init__(self, version: int = 9, *, linger_ms: int = 0, first_bytes: int = 4096, **lane: Any) -> None:
         self.version = version
         self.taken = 0
+        self.sizes: list[int] = []
+        self.is_empty = False
         self.incomplete: dict[Any, Any] = {}
         self.plane = data_plane.Plane(
             linger_ms=linger_ms,
             request_timeout_ms=30_000,
             delivery_timeout_ms=120_000,
             batch_size=4096,
-            first_bytes=4096,
+            buffer_memory=1 << 20,
+            first_bytes=first_bytes,
+            sizes=(4096, 1024),
             future_type=FutureRecordMetadata,
             metadata_type=RecordMetadata,
             make_result=ProduceRequestResult.around,
@@ -73,9 +78,13 @@ class Bench:
         self.parts: dict[tuple[str, int], Any] = {}
         self.now_ms = 1000
 
-    def allocate(self, size: int) -> bytearray:
+    def allocate(self, size: int) -> bytearray | None:
+        if self.is_empty:
+            return None
+        buffer = bytearray(size)
+        self.sizes.append(size)
         self.taken += 1
-        return bytearray(size)
+        return buffer
 
     def deallocate(self, buffer: bytearray) -> None:
         self.taken -= 1
@@ -114,7 +123,7 @@ class Bench:
             for value in values:
                 assert batch.try_append(1_700_000_000_000, b"k", value, [("h", b"1")], None)
             made.append(batch)
-        builder = ProduceRequestBuilder(made, self.ids, -1, 30_000, False)
+        builder = ProduceRequestBuilder(made, self.ids, ProducerConfig(bootstrap_servers=("b:1",)), None)
         return b"".join(builder.build_frame(self.version, correlation_id, "me"))
 
     def response(
@@ -140,6 +149,16 @@ class Bench:
         header = ResponseHeader(correlation_id=correlation_id)
         payload = header.encode(response_header_version(0, self.version)) + body.encode(self.version)
         return len(payload).to_bytes(4, "big") + payload
+
+    def receive(self, data: bytes) -> tuple[list[bytes], bytes | None, int]:
+        """The frames for Python, the bytes that are not usual, and how many requests were settled."""
+        payloads = []
+        while True:
+            payload, rest = self.lane.receive(data)
+            if payload is None:
+                return payloads, rest, self.plane.settle(self.now_ms)
+            payloads.append(payload)
+            data = b""
 
     def close(self) -> None:
         for part in self.parts.values():
@@ -182,9 +201,7 @@ def test_a_usual_response_settles_every_batch_in_any_order(version: int) -> None
         futures = {place: bench.send(*place, b"v") for place in places}
         bench.lane.drain(bench.now_ms)
         answers = [("u", 1, 30), ("t", 2, 20), ("t", 0, 10)]
-        found, left = bench.lane.receive(bench.response(answers), bench.now_ms)
-        assert found == [("done", b"")]
-        assert left == b""
+        assert bench.receive(bench.response(answers)) == ([], None, 1)
         assert {place: future.result(0).offset for place, future in futures.items()} == {
             ("t", 0): 10, ("t", 2): 20, ("u", 1): 30
         }  # fmt: skip
@@ -272,9 +289,7 @@ def test_only_what_the_generated_decoder_calls_a_full_success_is_usual(data: Any
                     and each.current_leader == LeaderIdAndEpoch()
                 )
         is_usual = is_clean and sorted(answered) == places
-        found, left = bench.lane.receive(frame, bench.now_ms)
-        assert [kind for kind, _ in found] == ["done" if is_usual else "unusual"]
-        assert left == (b"" if is_usual else frame)
+        assert bench.receive(frame) == (([], None, 1) if is_usual else ([], frame, 0))
         assert len(bench.incomplete) == (0 if is_usual else 3)
     finally:
         bench.close()
@@ -293,8 +308,8 @@ def test_a_changed_byte_is_never_read_outside_of_the_frame(data: Any, version: i
             frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
         cut = data.draw(st.integers(8, len(frame)))
         payload = bytes(frame[4:cut])
-        found, _ = bench.lane.receive(len(payload).to_bytes(4, "big") + payload, bench.now_ms)
-        assert found[0][0] in ("done", "unusual")
+        _, rest, settled = bench.receive(len(payload).to_bytes(4, "big") + payload)
+        assert settled == (rest is None)
     finally:
         bench.close()
 
@@ -309,9 +324,7 @@ def test_responses_arrive_in_pieces_of_any_size(bench: Bench) -> None:
         stream += bench.response([("t", 0, number)], number)
     while stream:
         size = chooser.randint(1, 9)
-        found, left = bench.lane.receive(stream[:size], bench.now_ms)
-        assert left == b""
-        assert all(kind == "done" for kind, _ in found)
+        assert bench.receive(stream[:size])[:2] == ([], None)
         stream = stream[size:]
     assert [future.result(0).offset for future in futures] == [0, 1, 2, 3, 4]
 
@@ -340,7 +353,7 @@ def test_the_limit_of_requests_in_flight_holds(bench: Bench) -> None:
         bench.send("t", 0, b"v" * 3000)  # two do not fit into a batch
     assert bench.lane.drain(bench.now_ms) == 5
     assert bench.lane.drain(bench.now_ms) == 0
-    bench.lane.receive(bench.response([("t", 0, 0)]), bench.now_ms)
+    bench.receive(bench.response([("t", 0, 0)]))
     assert bench.lane.drain(bench.now_ms) == 1
 
 
@@ -349,9 +362,12 @@ def test_requests_of_python_are_answered_first(bench: Bench) -> None:
     future = bench.send("t", 0, b"v")
     bench.lane.drain(bench.now_ms)
     foreign = b"\0\0\0\5\0\0\0\7x"
-    found, left = bench.lane.receive(foreign + foreign + bench.response([("t", 0, 4)]), bench.now_ms)
-    assert found == [("foreign", foreign[4:]), ("foreign", foreign[4:]), ("done", b"")]
-    assert left == b""
+    # What is behind a frame of Python's is looked at after Python has handled that.
+    assert bench.lane.receive(foreign + foreign + bench.response([("t", 0, 4)])) == (foreign[4:], None)
+    assert bench.plane.settle(bench.now_ms) == 0
+    assert bench.lane.holds_bytes
+    assert bench.receive(b"") == ([foreign[4:]], None, 1)
+    assert not bench.lane.holds_bytes
     assert bench.lane.foreign == 0
     assert future.result(0).offset == 4
 
@@ -415,7 +431,7 @@ def test_callbacks_run_in_order_before_other_threads_see_the_end(bench: Bench) -
     woken: list[int] = []
     assert futures[0]._batch_result.add_listener(lambda: woken.append(len(seen)))
     bench.lane.drain(bench.now_ms)
-    bench.lane.receive(bench.response([("t", 0, 7)]), bench.now_ms)
+    bench.receive(bench.response([("t", 0, 7)]))
     assert seen == [(7, None, True), (8, None, True), (9, None, True)]
     assert woken == [3]
 
@@ -428,13 +444,90 @@ def test_a_callback_that_raises_is_logged_once_and_stops_nothing(
 
     futures = [bench.send("t", 0, b"v", fail) for _ in range(2)]
     bench.lane.drain(bench.now_ms)
-    bench.lane.receive(bench.response([("t", 0, 7)]), bench.now_ms)
+    bench.receive(bench.response([("t", 0, 7)]))
     assert [future.result(0).offset for future in futures] == [7, 8]
     assert len([record for record in caplog.records if "raised" in record.getMessage()]) == 2
 
 
-def test_a_record_that_does_not_fit_into_a_new_buffer_is_not_taken(bench: Bench) -> None:
-    assert bench.send("t", 0, b"v" * 100_000) is None
-    assert not bench.incomplete
-    assert bench.taken == 0
+def test_what_a_lane_holds_is_handed_back(bench: Bench) -> None:
+    bench.lane.foreign = 1
+    bench.send("t", 0, b"v")
+    bench.lane.drain(bench.now_ms)
+    answer = bench.response([("t", 0, 4)])
+    bench.lane.receive(b"\0\0\0\4\0\0\0\7" + answer[:9])
+    assert bench.lane.take_partial() == answer[:9]
+    assert not bench.lane.holds_bytes
+
+
+def test_a_single_record_may_be_larger_than_a_batch(bench: Bench) -> None:
+    assert bench.send("t", 0, b"v" * 100_000) is not None
     assert bench.send("t", 0, b"v") is not None
+    assert [batch.record_count for batch in bench.part("t", 0).disarm()] == [1, 1]
+
+
+def test_without_memory_nothing_changes(bench: Bench) -> None:
+    bench.part("t", 0)
+    bench.is_empty = True
+    assert bench.send("t", 0, b"v") is None
+    assert not bench.incomplete
+
+
+def test_the_open_batch_grows_as_that_of_the_general_path() -> None:
+    bench = Bench(first_bytes=1024)
+    try:
+        values = [bytes([65 + number % 20]) * 100 for number in range(60)]
+        for value in values:
+            assert bench.send("t", 0, value) is not None
+        assert bench.sizes[:2] == [1024, 4096]
+        builder = RecordBatchBuilder(bytearray(4096), Compression.of("none"), None, 4096)
+        fit = 0
+        while builder.try_append(1_700_000_000_000, b"k", values[fit], [("h", b"1")]):
+            fit += 1
+        counts = [batch.record_count for batch in bench.part("t", 0).disarm()]
+        assert counts[0] == fit
+        assert sum(counts) == 60
+        assert bench.taken == len(counts)
+    finally:
+        bench.close()
+
+
+def test_whatever_allocation_fails_no_batch_is_left_behind(bench: Bench) -> None:
+    hooks = pytest.importorskip("_testcapi", reason="this Python cannot make allocations fail")
+    part = bench.part("t", 0)
+    failed = 0
+    for number in range(60):
+        record = (1_700_000_000_000, None, b"v" * 900, None, print)
+        hooks.set_nomemory(number, number + 1)
+        try:
+            part.try_append(*record)
+        except MemoryError:
+            failed += 1
+        finally:
+            hooks.remove_mem_hooks()
+        assert bench.taken == len(bench.incomplete) == part.waiting_count
+    assert failed > 5
+
+
+def test_batches_of_the_general_path_become_those_of_the_lane(bench: Bench) -> None:
+    part = bench.part("t", 0)
+    part.disarm()
+    made = []
+    for number in range(3):
+        buffer = bench.allocate(4096)
+        batch = ProducerBatch(
+            TopicPartition("t", 0), RecordBatchBuilder(buffer, Compression.of("none")), 5, (number,)
+        )
+        future = batch.try_append(1_700_000_000_000, b"k", b"%d" % number, [("h", b"1")], None)
+        made.append((batch, future))
+    adopted = part.adopt([(batch.appender, batch.order[0], 5, 5) for batch, _ in made], True)
+    bench.incomplete.update(zip(adopted, adopted, strict=True))
+    assert part.waiting_count == 3
+    part.arm(bench.lane)
+    late = bench.send("t", 0, b"late")
+    assert bench.lane.drain(bench.now_ms) == 3
+    for number in range(3):
+        bench.receive(bench.response([("t", 0, number)], number))
+    assert [future.result(0).offset for _, future in made] == [0, 1, 2]
+    assert late.result(0).offset == 3
+    assert part.waiting_count == 0
+    assert bench.taken == 0

@@ -25,6 +25,7 @@ cdef extern from "plane.h" nogil:
         KpLane *lane
         KpTopic *topic
         KpBatch *open
+        KpBatch *head
         KpBatch *flying_first
         int32_t index
         void *owner
@@ -43,9 +44,10 @@ cdef extern from "plane.h" nogil:
         int16_t producer_epoch
         int32_t record_count
         uint8_t state
-    ctypedef struct iovec:
+    cdef struct iovec:
         void *iov_base
         size_t iov_len
+    ctypedef int64_t (*kp_send)(void *socket, const iovec *pieces, int count) noexcept nogil
     ctypedef struct KpRequest:
         KpRequest *next
         int32_t correlation_id, batch_count, topic_count, piece_count, next_piece
@@ -55,11 +57,15 @@ cdef extern from "plane.h" nogil:
     ctypedef struct KpLane:
         KpPlane *plane
         int fd
+        kp_send send
+        void *socket
         int16_t version
         int32_t most_in_flight, fields_size, next_correlation_id, foreign, in_flight
         int64_t most_request_bytes, partial_size
         const unsigned char *fields
         unsigned char *partial
+        unsigned char *held
+        int64_t held_size
         void *owner
         bint armed, stalled, needs_python, has_uncounted
         KpRequest *first
@@ -75,6 +81,8 @@ cdef extern from "plane.h" nogil:
         int (*write)(KpLane *lane) noexcept nogil
         kp_frame (*receive)(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
                             const unsigned char **frame, int64_t *frame_size) noexcept nogil
+        bint (*hold)(KpLane *lane, const unsigned char *data, int64_t size) noexcept nogil
+        int64_t (*take_held)(KpLane *lane, unsigned char *target) noexcept nogil
 
 
 cdef class Plane:
@@ -83,11 +91,14 @@ cdef class Plane:
     cdef list _lanes
     cdef KpStep step
     cdef object _future_type, _metadata_type, _make_result, _allocate, _deallocate
-    cdef Py_ssize_t _batch_size, _first_bytes
+    cdef object _now_ms, _on_wake
+    cdef tuple _sizes
+    cdef Py_ssize_t _batch_size, _first_bytes, _share_bytes
 
-    cdef void wake(self) noexcept
-    # Settles the answered requests of all lanes. Returns how many.
-    cdef Py_ssize_t settle(self, int64_t now_ms) except -1
+    cdef int wake(self) except -1
+    cdef int64_t next_ms(self) noexcept
+    cdef Py_ssize_t buffer_bytes(self, Py_ssize_t wanted, Py_ssize_t most) noexcept
+    cdef Py_ssize_t next_size(self, Py_ssize_t wanted) noexcept
 
 
 cdef class FastLane:
@@ -95,6 +106,7 @@ cdef class FastLane:
     cdef readonly Plane plane
     cdef readonly object owner
     cdef bytes _fields
+    cdef object _send
     cdef dict _parts
     cdef list _topics
     # Counted with the interpreter lock; the I/O thread adds them to its metrics and sets them to 0.

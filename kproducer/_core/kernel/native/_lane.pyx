@@ -12,6 +12,9 @@ cimport cython
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.buffer cimport PyBUF_READ
+from libc.errno cimport EIO
 from libc.stdint cimport INT64_MIN, uint32_t
 from libc.string cimport memcpy, memset
 
@@ -38,6 +41,7 @@ cdef extern from *:
 cdef extern from "plane.c" nogil:
     int64_t kp_lane_next_ms(KpLane *lane)
     int64_t kp_lane_oldest_ms(KpLane *lane)
+    bint kp_lane_is_blocked(KpLane *lane)
     int64_t kp_lane_expiry_ms(KpLane *lane)
     int kp_lane_drain(KpLane *lane, int64_t now_ms)
     int kp_lane_write(KpLane *lane)
@@ -51,6 +55,8 @@ cdef extern from "plane.c" nogil:
     void kp_part_unlock(KpPart *part)
     void kp_part_note(KpBatch *open, int64_t end, int32_t count, int64_t base_ms, int64_t max_ms)
     bint kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms)
+    void kp_part_adopt(KpPart *part, KpBatch *batch)
+    int kp_part_waiting_count(KpPart *part)
     bint kp_part_close_open(KpPart *part, int64_t now_ms)
     KpBatch *kp_part_detach(KpPart *part)
     bint kp_part_arm(KpPart *part, KpLane *lane)
@@ -59,6 +65,8 @@ cdef extern from "plane.c" nogil:
     KpRequest *kp_lane_take_done(KpLane *lane)
     KpRequest *kp_lane_take_requests(KpLane *lane)
     void kp_request_free(KpRequest *request)
+    bint kp_lane_hold(KpLane *lane, const unsigned char *data, int64_t size)
+    int64_t kp_lane_take_held(KpLane *lane, unsigned char *target)
     void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms)
     void kp_plane_set_sends_everything(KpPlane *plane, int on)
 
@@ -73,7 +81,7 @@ cdef extern from *:
     """
     #ifdef __linux__
     #include <sys/eventfd.h>
-    #else  /* there is no step that could wait for it: NativeChannelIo needs epoll */
+    #else  /* NativeChannelIo needs epoll, too; PortableChannelIo is waked by a function */
     #define EFD_CLOEXEC 0
     #define EFD_NONBLOCK 0
     static int eventfd(unsigned int value, int flags) { (void)value; (void)flags; return -1; }
@@ -85,6 +93,11 @@ cdef extern from *:
 
 cdef enum:
     MOST_PARTITIONS = 1 << 24
+    # How often a record is tried to be appended before the general path does it.
+    MOST_TRIES = 4
+    RECORD_BATCH_OVERHEAD = 61
+    # At most so much of a record is neither key nor value nor headers.
+    RECORD_OVERHEAD_BYTES = 64
     # How often a thread that holds the interpreter lock tries a lock of the plane before it lets other threads run.
     SPINS = 200
 
@@ -104,19 +117,28 @@ cdef class Plane:
     """The data plane of one producer.
 
     Args:
-        linger_ms, request_timeout_ms, delivery_timeout_ms, batch_size: as configured.
+        linger_ms, request_timeout_ms, delivery_timeout_ms, batch_size, buffer_memory: as configured.
         first_bytes: the size of the first buffer of a batch.
+        sizes: of the buffers that a batch may have while it grows, largest first.
         future_type: a subclass of ``RecordFuture``.
         metadata_type: of ``BatchOutcome``.
         make_result: makes a ``ProduceRequestResult`` around a ``BatchOutcome``.
         allocate: ``BufferPool.try_allocate``.
         deallocate: ``BufferPool.deallocate``.
         incomplete: the accumulator's dict of batches without an outcome.
+        now_ms: the clock; ``None``: the system's.
+        on_wake: wakes the I/O thread; ``None``: a descriptor does, which ``NativeChannelIo`` watches.
     """
 
     def __cinit__(self, *, long long linger_ms, long long request_timeout_ms, long long delivery_timeout_ms,
-                  Py_ssize_t batch_size, Py_ssize_t first_bytes, future_type, metadata_type, make_result, allocate,
-                  deallocate, dict incomplete not None):
+                  Py_ssize_t batch_size, long long buffer_memory, Py_ssize_t first_bytes, tuple sizes not None,
+                  future_type, metadata_type, make_result, allocate, deallocate, dict incomplete not None,
+                  now_ms=None, on_wake=None):
+        self.step.wake_fd = -1
+        self._now_ms = now_ms
+        self._on_wake = on_wake
+        self._sizes = sizes
+        self._share_bytes = buffer_memory // 4
         self.c.linger_ms = linger_ms
         self.c.request_timeout_ms = request_timeout_ms
         self.c.delivery_timeout_ms = delivery_timeout_ms
@@ -128,9 +150,12 @@ cdef class Plane:
         self.step.drain = kp_lane_drain
         self.step.write = kp_lane_write
         self.step.receive = kp_lane_receive
-        self.step.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-        if self.step.wake_fd < 0:
-            raise OSError("eventfd failed")
+        self.step.hold = kp_lane_hold
+        self.step.take_held = kp_lane_take_held
+        if on_wake is None:
+            self.step.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+            if self.step.wake_fd < 0:
+                raise OSError("eventfd failed")
         self._batch_size = batch_size
         self._first_bytes = first_bytes
         self._future_type = future_type
@@ -158,10 +183,36 @@ cdef class Plane:
         if on:
             self.wake()
 
-    cdef void wake(self) noexcept:
+    cdef int wake(self) except -1:
         cdef unsigned long long one = 1
-        if self.step.wake_fd >= 0:
+        if self._on_wake is not None:
+            self._on_wake()
+        elif self.step.wake_fd >= 0:
             write(self.step.wake_fd, &one, sizeof(one))
+        return 0
+
+    cdef Py_ssize_t buffer_bytes(self, Py_ssize_t wanted, Py_ssize_t most) noexcept:
+        """The largest of the sizes up to ``most`` that is within the batch's share of the memory, or ``wanted``.
+
+        With as many batches as there are, all together may take a quarter of it: see ``_first_bytes`` of the
+        accumulator.
+        """
+        cdef Py_ssize_t size = 0
+        cdef Py_ssize_t count = len(self.incomplete)
+        for each in self._sizes:
+            size = each
+            if size <= most and size * count <= self._share_bytes:
+                break
+        return max(size, wanted)
+
+    cdef Py_ssize_t next_size(self, Py_ssize_t wanted) noexcept:
+        """The smallest of the sizes with so many bytes, or the largest."""
+        cdef Py_ssize_t size = self._batch_size
+        for each in self._sizes:
+            if each < wanted:
+                break
+            size = each
+        return size
 
     def capsule(self):
         """The address of its ``KpStep``, valid as long as this object."""
@@ -193,29 +244,50 @@ cdef class Plane:
             self.step.lanes[at] = &each.c
         self.step.lane_count = len(self._lanes)
 
-    def settle_now(self, long long now_ms):
-        """Settle what is answered, before a lane is handed back."""
-        return self.settle(now_ms)
-
-    cdef Py_ssize_t settle(self, int64_t now_ms) except -1:
-        cdef KpRequest *request
-        cdef KpRequest *following
+    def settle(self, long long now_ms):
+        """Settle what is answered in all lanes: run callbacks, wake waiters, return memory. Returns how many requests."""
         cdef Py_ssize_t count = 0
         cdef FastLane lane
         for lane in list(self._lanes):
-            request = kp_lane_take_done(&lane.c)
-            while request != NULL:
-                following = request.next
-                try:
-                    lane.settle_request(request, now_ms)
-                finally:
-                    kp_request_free(request)
-                request = following
-                count += 1
+            count += lane.settle(now_ms)
         return count
+
+    # What a selector needs that moves the bytes itself.
+
+    @property
+    def wait_until_ms(self):
+        """Until when a wait for events may last, if no caller ends it. Announces it: see plane.h."""
+        cdef int64_t until_ms = self.next_ms()
+        kp_plane_set_sleep(&self.c, until_ms)
+        return self.next_ms()
+
+    cdef int64_t next_ms(self) noexcept:
+        cdef FastLane lane
+        cdef int64_t when = KP_NEVER_MS
+        for lane in self._lanes:
+            when = min(when, kp_lane_next_ms(&lane.c), kp_lane_expiry_ms(&lane.c))
+        return when
+
+    def wait_is_over(self):
+        """The I/O thread is awake: callers need not wake it."""
+        kp_plane_set_sleep(&self.c, INT64_MIN)
 
 
 # -- connections -----------------------------------------------------------------------------------------------
+
+cdef int64_t send_in_python(void *owner, const iovec *pieces, int count) noexcept with gil:
+    cdef FastLane lane = <FastLane>owner
+    cdef int at
+    try:
+        return lane._send([
+            PyMemoryView_FromMemory(<char *>pieces[at].iov_base, <Py_ssize_t>pieces[at].iov_len, PyBUF_READ)
+            for at in range(count)
+        ])
+    except OSError as error:
+        return -(error.errno or EIO)
+    except BaseException:
+        return -EIO
+
 
 @cython.final
 cdef class FastLane:
@@ -227,11 +299,17 @@ cdef class FastLane:
         fields: what is between the correlation id and the number of topics in each frame.
         most_in_flight: requests on the connection.
         most_request_bytes: records in one request, unless a single batch has more.
+        send: sends the first of some ``memoryview`` objects, which are valid during the call, and returns how many
+            bytes the socket took. Raises OSError. ``None``: the socket ``fd``.
     """
 
     def __cinit__(self, Plane plane not None, owner, int fd, int version, bytes fields not None, int most_in_flight,
-                  long long most_request_bytes):
+                  long long most_request_bytes, send=None):
         kp_lane_init(&self.c, &plane.c, <void *>self)
+        if send is not None:
+            self._send = send
+            self.c.send = send_in_python
+            self.c.socket = <void *>self
         self.plane = plane
         self.owner = owner
         self._fields = fields
@@ -282,6 +360,11 @@ cdef class FastLane:
         return self.c.fd
 
     @property
+    def is_blocked(self):
+        """Whether batches are due that the connection cannot take now."""
+        return kp_lane_is_blocked(&self.c)
+
+    @property
     def is_armed(self):
         """Whether it may send."""
         return self.c.armed
@@ -319,33 +402,43 @@ cdef class FastLane:
         return KP_NEVER_MS if self.c.first == NULL else self.c.first.sent_ms
 
     def take_partial(self):
-        """The bytes of a frame that has not arrived completely; they are not the lane's any more."""
+        """What was read and not handled; it is not the lane's any more."""
         cdef bytes partial = self.c.partial[:self.c.partial_size] if self.c.partial_size else b""
+        cdef bytes held = self.c.held[:self.c.held_size] if self.c.held_size else b""
+        cdef bytes both = partial + held
         self.c.partial_size = 0
-        return partial
+        kp_lane_take_held(&self.c, <unsigned char *><char *>held)
+        return both
 
     def take_requests(self):
-        """The requests in flight, oldest first: (correlation id, ms when sent, batches, frame size, pieces not written)."""
-        cdef KpRequest *request = kp_lane_take_requests(&self.c)
+        """The requests in flight, oldest first: (correlation id, ms when sent, batches, frame size, pieces not written).
+
+        Raises:
+            MemoryError: nothing was taken.
+        """
+        cdef KpRequest *request = self.c.first
         cdef KpRequest *following
-        cdef KpBatch *batch
+        cdef FastBatch batch
         cdef list result = []
-        cdef list pieces
+        cdef list pieces, batches
         cdef int at
         while request != NULL:
-            following = request.next
-            batches = []
-            for at in range(request.batch_count):
-                batch = request.batches[at]
-                batch.next = NULL
-                batches.append(<FastBatch>batch.owner)
-                Py_DECREF(<FastBatch>batch.owner)
+            batches = [<FastBatch>request.batches[at].owner for at in range(request.batch_count)]
             pieces = []
             if request.bytes_left:
                 # Copied: this is rare, and the memory of the small pieces goes with the request.
                 for at in range(request.next_piece, request.piece_count):
                     pieces.append((<char *>request.pieces[at].iov_base)[:request.pieces[at].iov_len])
             result.append((request.correlation_id, request.sent_ms, batches, request.frame_bytes, pieces))
+            request = request.next
+        # From here on, nothing can fail.
+        request = kp_lane_take_requests(&self.c)
+        while request != NULL:
+            for at in range(request.batch_count):
+                batch = <FastBatch>request.batches[at].owner
+                batch.c.next = NULL
+                Py_DECREF(batch)
+            following = request.next
             kp_request_free(request)
             request = following
         return result
@@ -365,35 +458,67 @@ cdef class FastLane:
         self.batch_bytes_max = self.records = self.records_max = self.queue_ms = self.queue_ms_max = 0
         return taken
 
-    # For tests, which have no step.
+    # What a selector needs that moves the bytes itself.
 
     def drain(self, long long now_ms):
-        """Lay out and write what is due. Returns the number of requests."""
-        return kp_lane_drain(&self.c, now_ms)
+        """Lay out and write what is due. Returns the number of requests; negative: there is no memory."""
+        return kp_lane_drain(&self.c, now_ms) if kp_lane_next_ms(&self.c) <= now_ms else 0
 
     def write(self):
         """Go on writing. Returns errno."""
         return kp_lane_write(&self.c)
 
-    def receive(self, bytes data not None, long long now_ms):
-        """Read frames; returns what each one was, with the payload of those that are Python's, and the bytes left."""
-        cdef const unsigned char *frame
-        cdef int64_t frame_size, consumed
+    def receive(self, const unsigned char[::1] data not None):
+        """Read frames, after those that were held, up to one that is Python's.
+
+        Returns:
+            (its payload or ``None``, the bytes that are Python's or ``None``). With a payload, what is behind it is
+            held for the next call. Bytes: from an unusual frame on, after which the lane is to be handed back.
+        """
+        cdef const unsigned char *frame = NULL
+        cdef int64_t frame_size = 0, consumed = 0
         cdef Py_ssize_t at = 0
-        cdef kp_frame kind
-        cdef list found = []
-        while at < len(data):
-            kind = kp_lane_receive(&self.c, <const unsigned char *>data + at, len(data) - at, &consumed, &frame,
-                                   &frame_size)
+        cdef kp_frame kind = KP_FRAME_MORE
+        if self.c.held_size:
+            together = bytearray(self.c.held_size + data.shape[0])
+            at = self.c.held_size
+            together[at:] = data
+            kp_lane_take_held(&self.c, together)
+            data = together
+            at = 0
+        while at < data.shape[0]:
+            kind = kp_lane_receive(&self.c, &data[at], data.shape[0] - at, &consumed, &frame, &frame_size)
+            if kind == KP_FRAME_UNUSUAL:
+                return None, bytes(data[at:])
             at += consumed
+            if kind == KP_FRAME_FOREIGN:
+                payload = <bytes>frame[:frame_size]
+                if at < data.shape[0] and not kp_lane_hold(&self.c, &data[at], data.shape[0] - at):
+                    raise MemoryError
+                return payload, None
             if kind == KP_FRAME_MORE:
                 break
-            found.append((("more", "done", "foreign", "unusual")[<int>kind],
-                          <bytes>frame[:frame_size] if frame != NULL else b""))
-            if kind == KP_FRAME_UNUSUAL:
-                break
-        self.plane.settle(now_ms)
-        return found, data[at:]
+        return None, None
+
+    @property
+    def holds_bytes(self):
+        """Whether something was read that is still to be looked at."""
+        return self.c.held_size > 0
+
+    def settle(self, long long now_ms):
+        """Settle what is answered: run callbacks, wake waiters, return memory. Returns how many requests."""
+        cdef KpRequest *request = kp_lane_take_done(&self.c)
+        cdef KpRequest *following
+        cdef Py_ssize_t count = 0
+        while request != NULL:
+            following = request.next
+            try:
+                self.settle_request(request, now_ms)
+            finally:
+                kp_request_free(request)
+            request = following
+            count += 1
+        return count
 
     cdef settle_request(self, KpRequest *request, int64_t now_ms):
         cdef double latency_ms = now_ms - request.sent_ms
@@ -546,16 +671,71 @@ cdef class FastPart:
         cdef KpBatch *batch
         cdef list batches = []
         lock(&self.c)
-        batch = kp_part_detach(&self.c)
-        kp_part_unlock(&self.c)
-        if self.lane is not None:
-            self.lane._parts.pop(self, None)
-        while batch != NULL:
-            batches.append(<FastBatch>batch.owner)
-            batch = batch.next
+        try:
+            # Listed first: if there is no memory for that, nothing has changed.
+            batch = self.c.head
+            while batch != NULL:
+                batches.append(<FastBatch>batch.owner)
+                batch = batch.next
+            if self.c.open != NULL:
+                batches.append(<FastBatch>self.c.open.owner)
+            kp_part_detach(&self.c)
+        finally:
+            kp_part_unlock(&self.c)
         for each in batches:
             Py_DECREF(each)
+        if self.lane is not None:
+            self.lane._parts.pop(self, None)
         return batches
+
+    def adopt(self, list batches not None, bint is_last_open):
+        """Before ``arm``: take over batches that were never sent. If this raises, nothing has changed.
+
+        Args:
+            batches: (appender, place in the sending order, ms when begun, ms of the last record), oldest first. No slot
+                has the appenders.
+            is_last_open: whether the last one takes more records.
+
+        Returns:
+            The ``FastBatch`` of each, for ``plane.incomplete``.
+        """
+        cdef list adopted = []
+        cdef FastBatch batch
+        cdef RecordAppender appender
+        for appender, order, created_ms, closed_ms in batches:
+            batch = FastBatch.__new__(FastBatch)
+            batch.part = self
+            batch._make = self.plane._make_result
+            batch._made = appender.batch_result
+            batch.outcome = appender.outcome
+            batch.appender = appender
+            batch.order = order
+            batch.c.owner = <void *>batch
+            batch.c.data = <unsigned char *>appender.writer._data
+            batch.c.begun_ms = created_ms
+            batch.c.closed_ms = closed_ms
+            note(batch)
+            adopted.append(batch)
+        lock(&self.c)
+        for batch in adopted:
+            Py_INCREF(batch)
+            kp_part_adopt(&self.c, &batch.c)
+        if is_last_open:
+            appender.writer.limit = min(self.plane._batch_size, appender.writer._size)
+        else:
+            kp_part_close_open(&self.c, 0)
+        kp_part_unlock(&self.c)
+        return adopted
+
+    @property
+    def waiting_count(self):
+        """Batches that are not in flight."""
+        return kp_part_waiting_count(&self.c)
+
+    @property
+    def has_open_batch(self):
+        """Whether a batch takes more records."""
+        return self.c.open != NULL
 
     def refuse(self):
         """The producer is being closed: take no more records. What it has will be sent."""
@@ -565,8 +745,8 @@ cdef class FastPart:
         """Encode one record; begin a batch with it if need be.
 
         Returns:
-            The record's future; ``None``: this partition is not armed any more, there is no memory, or the record is
-            too large for the usual buffer. Nothing has changed.
+            The record's future; ``None``: this partition is not armed any more, or there is no memory. Nothing has
+            changed.
 
         Raises:
             TypeError, ValueError, OverflowError: as ``BatchWriter.append``.
@@ -607,6 +787,11 @@ cdef class FastBatch(_LazyResult):
     def is_open(self):
         """Whether it may take more records, as of when it was handed back."""
         return self.c.state == 0
+
+    @property
+    def is_begun(self):
+        """Whether it has a record. If not, a caller is about to begin or to forget it."""
+        return self.c.part != NULL
 
     @property
     def is_done(self):
@@ -655,17 +840,21 @@ cdef class FastBatch(_LazyResult):
             # A thread that has made the result since then sees that it is done: see add_listener.
             if self._made is not None:
                 self._made.release()
+        if self.part.fills_batches and 4 * self.c.end < len(buffer):
+            self.part.fills_batches = False
         plane.incomplete.pop(self, None)
         self.appender = None
         plane._deallocate(buffer)
 
     cdef abandon(self):
         """It takes no record. A flush may have found it meanwhile."""
+        cdef object buffer = self.appender.writer.buffer
         self.part.plane.incomplete.pop(self, None)
         self.appender = None
         self.outcome.settled = self.outcome.done = True
         if self._made is not None:
             self._made.release()
+        self.part.plane._deallocate(buffer)
 
     def _log_raised(self):
         self.result._log_raised()
@@ -690,79 +879,125 @@ cdef inline void note(FastBatch batch) noexcept:
     kp_part_note(&batch.c, writer.position, <int32_t>writer.record_count, writer.base_timestamp_ms, writer.max_timestamp_ms)
 
 
-cdef FastBatch new_batch(FastPart part, object buffer):
+cdef inline Py_ssize_t upper_bound(const Record *record) noexcept:
+    """Of the bytes that a record takes. A null has the size -1."""
+    return RECORD_OVERHEAD_BYTES + max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size
+
+
+cdef FastBatch new_batch(FastPart part, Py_ssize_t least_bytes):
+    """A batch without records, in ``plane.incomplete``; ``None``: there is no memory."""
     cdef Plane plane = part.plane
-    cdef FastBatch batch = FastBatch.__new__(FastBatch)
-    cdef BatchWriter writer = BatchWriter.__new__(BatchWriter, buffer)
-    batch.part = part
-    batch._make = plane._make_result
-    batch.outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
-    batch.appender = RecordAppender.__new__(RecordAppender, writer, batch, batch.outcome, plane._future_type)
-    batch.c.owner = <void *>batch
-    batch.c.data = <unsigned char *>writer._data
+    cdef Py_ssize_t most = max(plane._first_bytes, plane._batch_size) if part.fills_batches else plane._first_bytes
+    cdef object buffer = plane._allocate(plane.buffer_bytes(least_bytes, most))
+    cdef FastBatch batch
+    cdef BatchWriter writer
+    if buffer is None:
+        return None
+    try:
+        batch = FastBatch.__new__(FastBatch)
+        writer = BatchWriter.__new__(BatchWriter, buffer)
+        batch.part = part
+        batch._make = plane._make_result
+        batch.outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
+        batch.appender = RecordAppender.__new__(RecordAppender, writer, batch, batch.outcome, plane._future_type)
+        batch.c.owner = <void *>batch
+        batch.c.data = <unsigned char *>writer._data
+        plane.incomplete[batch] = batch
+    except BaseException:
+        plane._deallocate(buffer)
+        raise
     return batch
+
+
+cdef object grow(FastBatch batch, object larger, Py_ssize_t batch_size):
+    """Continue the open batch in a larger buffer, with its partition's lock. Returns the old one."""
+    cdef BatchWriter writer = batch.appender.writer
+    cdef object old = writer.buffer
+    writer.move_to(larger)
+    writer.limit = min(batch_size, writer._size)
+    batch.c.data = <unsigned char *>writer._data
+    return old
 
 
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
                         StickyPartition sticky) except -1:
     cdef Plane plane = part.plane
-    cdef FastBatch batch = None
-    cdef FastBatch begun = None
+    cdef FastBatch begun = None     # takes the record if no batch is open
+    cdef object larger = None       # a larger buffer for the open batch
+    cdef FastBatch batch
     cdef BatchWriter writer
-    cdef object buffer = None
+    cdef Py_ssize_t record_bytes, wanted
     cdef int taken = 0
-    cdef bint wakes = False
-    cdef int round
+    cdef bint wakes = False, may_grow = True
+    # A clock in Python is not called with the lock.
+    cdef int64_t early_ms = 0 if plane._now_ms is None else plane._now_ms()
     cdef int64_t now_ms
-    if sticky is not None and sticky.produced_bytes >= sticky.switch_at_bytes:
-        return 0  # it may be time to switch to another partition
-    for round in range(2):
-        lock(&part.c)
-        try:
-            if part.c.lane == NULL or part.is_refusing:
-                break
-            if part.c.open != NULL:
-                batch = <FastBatch>part.c.open.owner
-                taken = batch.appender.append_record(record, future, on_delivery)
-                if taken:
-                    note(batch)
-                    writer = batch.appender.writer
-                    if writer.position >= writer.limit:
-                        part.fills_batches = True
-                        wakes = kp_part_close_open(&part.c, KP_NOW_MS())
+    try:
+        # Fails only while other threads fill batches as fast as this one prepares them.
+        for _ in range(MOST_TRIES):
+            wanted = 0
+            lock(&part.c)
+            try:
+                if part.c.lane == NULL or part.is_refusing:
                     break
-                part.fills_batches = True
-            if begun is not None:
-                # As RecordBatchBuilder: only the first record may take more than ``batch_size``.
-                writer = begun.appender.writer
-                taken = begun.appender.append_record(record, future, on_delivery)
-                if taken:
-                    writer.limit = min(plane._batch_size, writer._size)
-                    note(begun)
-                    now_ms = KP_NOW_MS()
-                    # The structure's, until the batch is settled or taken back.
-                    Py_INCREF(begun)
-                    begun.order = part.next_order
-                    part.next_order += 1
-                    wakes = kp_part_begin(&part.c, &begun.c, now_ms)
-                    if writer.position >= writer.limit:
-                        wakes |= kp_part_close_open(&part.c, now_ms)
-                    begun = None
-                    buffer = None
-                break
-        finally:
-            kp_part_unlock(&part.c)
-        # Other code may run in here, so everything is looked at again afterwards.
-        buffer = plane._allocate(
-            max(plane._first_bytes, plane._batch_size) if part.fills_batches else plane._first_bytes
-        )
-        if buffer is None:
-            return 0
-        begun = new_batch(part, buffer)
-        plane.incomplete[begun] = begun
-    if begun is not None:
-        begun.abandon()
-        plane._deallocate(buffer)
+                if part.c.open != NULL:
+                    batch = <FastBatch>part.c.open.owner
+                    writer = batch.appender.writer
+                    if sticky is not None and should_switch_partition(sticky, writer):
+                        break
+                    taken = batch.appender.append_record(record, future, on_delivery)
+                    if not taken and larger is not None:
+                        if len(larger) > writer._size:
+                            larger = grow(batch, larger, plane._batch_size)
+                            taken = batch.appender.append_record(record, future, on_delivery)
+                        may_grow = False
+                    if taken:
+                        note(batch)
+                        if writer.position >= writer.limit and writer._size >= plane._batch_size:
+                            part.fills_batches = True
+                            wakes = kp_part_close_open(&part.c, early_ms or KP_NOW_MS())
+                        break
+                    if may_grow and writer._size < plane._batch_size:
+                        wanted = max(writer.position + upper_bound(record), 2 * writer._size)
+                    else:
+                        part.fills_batches = True
+                elif sticky is not None and sticky.produced_bytes >= sticky.switch_at_bytes:
+                    break
+                if begun is not None and not wanted:
+                    # As RecordBatchBuilder: only the first record may take more than ``batch_size``.
+                    writer = begun.appender.writer
+                    taken = begun.appender.append_record(record, future, on_delivery)
+                    if taken:
+                        now_ms = early_ms or KP_NOW_MS()
+                        writer.limit = min(plane._batch_size, writer._size)
+                        note(begun)
+                        # The structure's, until the batch is settled or taken back.
+                        Py_INCREF(begun)
+                        begun.order = part.next_order
+                        part.next_order += 1
+                        wakes = kp_part_begin(&part.c, &begun.c, now_ms)
+                        if writer.position >= plane._batch_size:
+                            wakes |= kp_part_close_open(&part.c, now_ms)
+                        begun = None
+                    break
+            finally:
+                kp_part_unlock(&part.c)
+            # Other code may run in here, so everything is looked at again afterwards.
+            if wanted:
+                if larger is not None:
+                    plane._deallocate(larger)
+                    larger = None
+                larger = plane._allocate(plane.next_size(wanted))
+                may_grow = larger is not None
+            elif begun is None:
+                begun = new_batch(part, RECORD_BATCH_OVERHEAD + upper_bound(record))
+                if begun is None:
+                    return 0
+    finally:
+        if begun is not None:
+            begun.abandon()
+        if larger is not None:
+            plane._deallocate(larger)
     if wakes:
         plane.wake()
     if taken and sticky is not None:

@@ -206,19 +206,31 @@ static int64_t place(KpPart *part, bool at_front) {
     return wanted == KP_LINGERING && atomic_load(&part->plane->sends_everything) ? INT64_MIN : due_ms;
 }
 
-bool kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms) {
-    close_open(part, now_ms);
+static void open_batch(KpPart *part, KpBatch *batch) {
     batch->part = part;
     batch->state = KP_OPEN;
-    batch->begun_ms = batch->closed_ms = now_ms;
     batch->next = NULL;
     part->open = batch;
+    atomic_fetch_add(&part->waiting_count, 1);
+}
+
+void kp_part_adopt(KpPart *part, KpBatch *batch) {
+    close_open(part, 0);
+    open_batch(part, batch);
+}
+
+int kp_part_waiting_count(KpPart *part) { return atomic_load(&part->waiting_count); }
+
+bool kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms) {
+    close_open(part, now_ms);
+    batch->begun_ms = batch->closed_ms = now_ms;
+    open_batch(part, batch);
     return place(part, false) < atomic_load(&part->plane->sleep_until_ms);
 }
 
 bool kp_part_close_open(KpPart *part, int64_t now_ms) {
     close_open(part, now_ms);
-    return place(part, false) < atomic_load(&part->plane->sleep_until_ms);
+    return part->lane && place(part, false) < atomic_load(&part->plane->sleep_until_ms);
 }
 
 KpBatch *kp_part_detach(KpPart *part) {
@@ -231,6 +243,7 @@ KpBatch *kp_part_detach(KpPart *part) {
         else first = part->open;
     }
     part->open = part->head = part->tail = NULL;
+    atomic_store(&part->waiting_count, 0);
     part->is_held = false;
     pthread_mutex_lock(&lane->due_mu);
     list_remove(lane, part);
@@ -247,6 +260,8 @@ void kp_lane_init(KpLane *lane, KpPlane *plane, void *owner) {
     lane->plane = plane;
     lane->owner = owner;
     lane->fd = -1;
+    lane->send = kp_send_plain;
+    lane->socket = lane;
 }
 
 void kp_lane_free(KpLane *lane) {
@@ -260,18 +275,31 @@ void kp_lane_free(KpLane *lane) {
         kp_request_free(each);
     }
     free(lane->partial);
-    lane->partial = NULL;
+    free(lane->held);
+    lane->partial = lane->held = NULL;
     pthread_mutex_destroy(&lane->due_mu);
 }
 
 bool kp_part_arm(KpPart *part, KpLane *lane) {
     if (part->lane) return false;
     part->lane = lane;
+    place(part, false);
     return true;
 }
 
+static bool can_send(KpLane *lane) {
+    return lane->armed && !lane->stalled && lane->in_flight + lane->foreign < lane->most_in_flight;
+}
+
+bool kp_lane_is_blocked(KpLane *lane) {
+    pthread_mutex_lock(&lane->due_mu);
+    bool is_due = lane->due.first != NULL;
+    pthread_mutex_unlock(&lane->due_mu);
+    return is_due && !can_send(lane);
+}
+
 int64_t kp_lane_next_ms(KpLane *lane) {
-    if (!lane->armed || lane->stalled || lane->in_flight + lane->foreign >= lane->most_in_flight) return KP_NEVER_MS;
+    if (!can_send(lane)) return KP_NEVER_MS;
     pthread_mutex_lock(&lane->due_mu);
     int64_t when = KP_NEVER_MS;
     if (lane->due.first) when = INT64_MIN;
@@ -331,6 +359,7 @@ static KpBatch *take_first(KpLane *lane, KpPart *part, int64_t now_ms, int64_t r
             if (batch == part->open) close_open(part, now_ms);
             part->head = batch->next;
             if (!part->head) part->tail = NULL;
+            atomic_fetch_sub(&part->waiting_count, 1);
             batch->next = NULL;
             batch->state = KP_FLYING;
             if (part->is_numbered) {
@@ -482,6 +511,7 @@ static int drain_once(KpLane *lane, int64_t now_ms) {
             }
             kp_part_lock(part);
             batch->state = KP_QUEUED;
+            atomic_fetch_add(&part->waiting_count, 1);
             if (part->is_numbered) part->next_sequence = batch->sequence;
             batch->next = part->head;
             part->head = batch;
@@ -512,37 +542,43 @@ int kp_lane_drain(KpLane *lane, int64_t now_ms) {
     return result < 0 ? result : made;
 }
 
+int64_t kp_send_plain(void *lane, const struct iovec *pieces, int count) {
+    struct msghdr message = {0};
+    message.msg_iov = (struct iovec *)pieces;
+    message.msg_iovlen = (size_t)count;
+    for (;;) {
+        ssize_t written = sendmsg(((KpLane *)lane)->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (written >= 0) return written;
+        if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+        if (errno != EINTR) return -errno;
+    }
+}
+
 int kp_lane_write(KpLane *lane) {
     lane->stalled = false;
     while (lane->unwritten) {
         KpRequest *request = lane->unwritten;
-        struct msghdr message = {0};
-        int32_t pieces = request->piece_count - request->next_piece;
-        message.msg_iov = request->pieces + request->next_piece;
-        message.msg_iovlen = (size_t)(pieces < IOV_MAX ? pieces : IOV_MAX);
-        ssize_t written = sendmsg(lane->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (written < 0) {
-            if (errno == EINTR) continue;
-            lane->stalled = true;
-            return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : errno;
-        }
+        const struct iovec *pieces = request->pieces + request->next_piece;
+        int32_t count = request->piece_count - request->next_piece;
+        int64_t offered = 0;
+        if (count > IOV_MAX) count = IOV_MAX;
+        for (int32_t i = 0; i < count; i++) offered += (int64_t)pieces[i].iov_len;
+        int64_t written = lane->send(lane->socket, pieces, count);
+        lane->stalled = written < offered;
+        if (written < 0) return (int)-written;
         request->bytes_left -= written;
-        while (written > 0) {
+        for (int64_t left = written; left > 0;) {
             struct iovec *piece = request->pieces + request->next_piece;
-            if ((size_t)written < piece->iov_len) {
-                piece->iov_base = (char *)piece->iov_base + written;
-                piece->iov_len -= (size_t)written;
-                written = 0;
-            } else {
-                written -= (ssize_t)piece->iov_len;
-                request->next_piece++;
+            if (left < (int64_t)piece->iov_len) {
+                piece->iov_base = (char *)piece->iov_base + left;
+                piece->iov_len -= (size_t)left;
+                break;
             }
+            left -= (int64_t)piece->iov_len;
+            request->next_piece++;
         }
         if (!request->bytes_left) lane->unwritten = request->next;
-        else if (pieces <= IOV_MAX) {
-            lane->stalled = true;
-            return 0;
-        }
+        if (lane->stalled) return 0;
     }
     return 0;
 }
@@ -757,6 +793,23 @@ kp_frame kp_lane_receive(KpLane *lane, const unsigned char *data, int64_t size, 
     lane->partial_size = 0;
     *consumed = taken;
     return kind;
+}
+
+bool kp_lane_hold(KpLane *lane, const unsigned char *data, int64_t size) {
+    lane->held = size ? malloc((size_t)size) : NULL;
+    if (size && !lane->held) return false;
+    if (size) memcpy(lane->held, data, (size_t)size);
+    lane->held_size = size;
+    return true;
+}
+
+int64_t kp_lane_take_held(KpLane *lane, unsigned char *target) {
+    int64_t size = lane->held_size;
+    if (size) memcpy(target, lane->held, (size_t)size);
+    free(lane->held);
+    lane->held = NULL;
+    lane->held_size = 0;
+    return size;
 }
 
 KpRequest *kp_lane_take_done(KpLane *lane) {

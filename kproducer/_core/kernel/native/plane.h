@@ -2,7 +2,7 @@
  * without the interpreter.
  *
  * C11, without Python.h: nothing here can call Python, allocate a Python object or change a reference count. `_lane.pyx`
- * binds it. Time and sockets are arguments; the only system call is `sendmsg`, in `kp_lane_write`.
+ * binds it. Time and transport are arguments: the only system call is `sendmsg`, in `kp_send_plain`.
  *
  * A LANE is a cache of the Python code for the steady state. It belongs to one ready connection. While a partition is
  * ARMED (`part->lane` is set), the lane holds its batches, and the partition's PartitionQueue is empty. Everything
@@ -21,7 +21,7 @@
  *   KpTopic     fixed while any of its partitions is armed; changed by the I/O thread.
  *
  * Locks: `part->mu`, then `lane->due_mu`; at most one of each kind. No call into Python, no allocation and no system
- * call under them, so each is held for less than a microsecond. Threads that hold the interpreter lock may wait for
+ * call under them, so each is held for less than a microsecond, or as long as a batch takes to be copied. Threads that hold the interpreter lock may wait for
  * them: the holder never asks for the interpreter lock.
  *
  * Wake-ups: a caller changes a list, then reads `sleep_until_ms`; the I/O thread stores `sleep_until_ms`, then looks at
@@ -37,7 +37,8 @@
  *   socket has room                                I/O       kp_lane_write
  *   bytes received                                 I/O       kp_lane_receive, which answers one of:
  *     KP_FRAME_DONE      every partition once, all error codes 0, not throttled: kp_lane_take_done
- *     KP_FRAME_FOREIGN   answers a request that Python sent before the lane was armed: Python gets the frame
+ *     KP_FRAME_FOREIGN   answers a request that Python sent before the lane was armed: Python gets the frame, and
+ *                        handles it before the lane reads what is behind it (kp_lane_hold)
  *     KP_FRAME_UNUSUAL   everything else: Python gets all bytes from this frame on; disarm the lane
  *   everything else: timeouts, disconnects, metadata, a request of Python on this connection, purge, abort, close
  *                                                  I/O       kp_part_detach for each partition, kp_lane_take_requests
@@ -115,6 +116,7 @@ struct KpPart {
     int32_t index;
     KpLane *lane;           /* NULL: disarmed */
     KpBatch *open, *head, *tail;
+    atomic_int waiting_count;       /* of these */
     KpBatch *flying_first, *flying_last;
     KpPart *before, *after;
     uint8_t where;
@@ -151,9 +153,14 @@ struct KpRequest {
     unsigned char *small;   /* all bytes but the records */
 };
 
+/* Sends the first of these bytes. How many the socket took (fewer than all: it is full), or -errno. */
+typedef int64_t (*kp_send)(void *socket, const struct iovec *pieces, int count);
+
 struct KpLane {
     KpPlane *plane;
-    int fd;
+    int fd;                 /* also how the selector knows it */
+    kp_send send;           /* with `socket`; kp_send_plain, with `fd`, unless something else was set */
+    void *socket;
     int16_t version;        /* of Produce */
     int32_t most_in_flight;
     int64_t most_request_bytes;
@@ -177,6 +184,8 @@ struct KpLane {
     int64_t now_ms;         /* of the last drain */
     unsigned char *partial; /* the beginning of a frame */
     int64_t partial_size, partial_room;
+    unsigned char *held;    /* what was read behind a frame that Python has to handle first */
+    int64_t held_size;
 };
 
 /* -- checksum and header */
@@ -206,6 +215,10 @@ static inline void kp_part_note(KpBatch *open, int64_t end, int32_t count, int64
 }
 /* A batch with its first record becomes the open one; what was open is closed. Whether to wake the I/O thread. */
 bool kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms);
+/* Before it is armed: a batch that has not been sent is the open one; what was open is closed. */
+void kp_part_adopt(KpPart *part, KpBatch *batch);
+/* Its batches that are not in flight. Any thread, without the lock. */
+int kp_part_waiting_count(KpPart *part);
 /* The open batch is full: as `kp_part_begin`, without another one. */
 bool kp_part_close_open(KpPart *part, int64_t now_ms);
 /* Disarms: returns the batches that are not in flight, oldest first, linked by `next`. The last one may be OPEN. */
@@ -215,23 +228,30 @@ KpBatch *kp_part_detach(KpPart *part);
 
 void kp_lane_init(KpLane *lane, KpPlane *plane, void *owner);
 void kp_lane_free(KpLane *lane);
-/* With its lock. Whether it was disarmed. */
+/* With its lock. False: it is armed already. */
 bool kp_part_arm(KpPart *part, KpLane *lane);
 /* When kp_lane_drain has something to do; INT64_MIN: now. */
 int64_t kp_lane_next_ms(KpLane *lane);
 /* When Python has to look whether a request or a batch has timed out: perhaps too early, for a batch behind others
  * perhaps too late by the time that they wait. */
 int64_t kp_lane_expiry_ms(KpLane *lane);
+/* Whether batches are due, and the socket is full or the limit of requests in flight is reached. */
+bool kp_lane_is_blocked(KpLane *lane);
 /* A time before which none of its batches took the last record; KP_NEVER_MS: it has none. */
 int64_t kp_lane_oldest_ms(KpLane *lane);
 /* Puts what is due into requests, as far as the limit of requests in flight allows. The number of requests; -1: no memory. */
 int kp_lane_drain(KpLane *lane, int64_t now_ms);
+int64_t kp_send_plain(void *lane, const struct iovec *pieces, int count);
 /* Writes until the socket is full. 0, or errno. */
 int kp_lane_write(KpLane *lane);
 /* Looks at the next frame in `data`. KP_FRAME_MORE: all bytes are consumed or kept. FOREIGN and UNUSUAL: `frame` is
  * the payload (without its size), if it is complete. `consumed`: bytes of `data`, up to the end of the frame; UNUSUAL: none. */
 kp_frame kp_lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
                               const unsigned char **frame, int64_t *frame_size);
+/* Keeps what was read behind a frame of Python's. Whether there was memory for it. */
+bool kp_lane_hold(KpLane *lane, const unsigned char *data, int64_t size);
+/* Copies it to `target`, which has room for `held_size`, and forgets it. How many bytes. */
+int64_t kp_lane_take_held(KpLane *lane, unsigned char *target);
 /* The requests that are answered, oldest first. The caller frees each. */
 KpRequest *kp_lane_take_done(KpLane *lane);
 /* Disarming: the requests in flight, oldest first. The caller frees each. */
@@ -254,6 +274,8 @@ typedef struct KpStep {
     int (*write)(KpLane *lane);
     kp_frame (*receive)(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
                         const unsigned char **frame, int64_t *frame_size);
+    bool (*hold)(KpLane *lane, const unsigned char *data, int64_t size);
+    int64_t (*take_held)(KpLane *lane, unsigned char *target);
 } KpStep;
 
 #endif
