@@ -26,6 +26,7 @@ from kproducer._core.transactions.delivery_knowledge import (
 from kproducer._core.transactions.sequence_tracker import SequenceTracker
 from kproducer._core.transactions.transaction_state import LEGAL_TRANSITIONS, TransactionState
 from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
+from tests.simulation import lanes
 from tests.simulation.codes import CODES
 
 #: Whether ``decide`` can be watched.
@@ -82,6 +83,7 @@ ALL: frozenset[str] = frozenset(
     | (_all_decisions() if COUNTS_DECISIONS else set())
     | {_transition(before, after) for before, legal in LEGAL_TRANSITIONS.items() for after in legal}
     | {_code(request, code) for request, codes in CODES.items() for code in codes}
+    | lanes.ALL
 )
 
 

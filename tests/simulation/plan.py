@@ -186,6 +186,8 @@ class Plan:
         latency_ms: of the network, one way: (shortest, longest).
         partial_rate: how often a send or a read moves a part only.
         switch_rate: how often threads are interrupted where they could be.
+        hand_overs: how often the lanes of the data plane hand everything back for no reason; ``None``: there
+            are no lanes.
         callbacks_raise: delivery callbacks raise, after they have noted the outcome.
         interceptors_raise: an interceptor raises in each of its methods.
         session_s: SASL sessions end after this time; 0: no authentication.
@@ -210,6 +212,7 @@ class Plan:
     latency_ms: tuple[float, float] = (0.05, 0.5)
     partial_rate: float = 0.05
     switch_rate: float = 0.05
+    hand_overs: float | None = 0.0
     callbacks_raise: bool = False
     interceptors_raise: bool = False
     session_s: float = 0.0

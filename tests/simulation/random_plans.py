@@ -63,6 +63,7 @@ _NAME_EVENTS = ("names_fail", "names_are_slow")
 _API_KEYS = (0, 3, 10, 18, 22, 24, 25, 26, 28)
 _OLD_RELEASES = ((5, 5, 1, 1, 0, 0, 0, 0, 0), (8, 9, 3, 3, 3, 1, 1, 1, 3), (11, 12, 6, 4, 5, 3, 3, 3, 3))
 _OLDEST_PRODUCE = 3
+_HAND_OVERS = (None, None, 0.0, 0.0, 0.1, 0.5)
 
 
 def random_plan(seed: int) -> Plan:
@@ -99,6 +100,7 @@ def random_plan(seed: int) -> Plan:
         epochs=rng.choice([32_767] * 8 + [3]),
         first_epoch=rng.choice([0, 0, 0, 32_765, 32_766]),
         settling=rng.choice([0, 0, 0, 1, 3]),
+        hand_overs=rng.choice(_HAND_OVERS),
         **own_code,
         **_release(rng),
     )
@@ -116,7 +118,14 @@ def _forgetful_plan(seed: int, rng: random.Random) -> Plan:
         faults.append(OnRequest("refuse", number + rng.choice([2, 3, 4, 5]), code=59))
     callers = [Caller(tuple(Send(by="send", waits=False) for _ in range(RECORDS))) for _ in range(2)]
     settings = {"batch_size": rng.choice([0, 100]), "request_timeout_ms": 1000}
-    return Plan(seed, tuple(callers), tuple(faults), settings, switch_rate=rng.choice([0.0, 0.02, 0.2]))
+    return Plan(
+        seed,
+        tuple(callers),
+        tuple(faults),
+        settings,
+        switch_rate=rng.choice([0.0, 0.02, 0.2]),
+        hand_overs=rng.choice(_HAND_OVERS),
+    )
 
 
 def _settings(rng: random.Random, transactional: bool) -> dict[str, Any]:

@@ -24,6 +24,7 @@ MOST_RUNS = 4000
 _WITHOUT_CHANCE: dict[str, tuple[Any, ...]] = {
     "partial_rate": (0.0, 0.05),
     "switch_rate": (0.0, 0.05),
+    "hand_overs": (None, 0.0),
     "latency_ms": ((1.0, 1.0), (0.05, 0.5)),
 }
 #: What has reductions of its own.

@@ -13,6 +13,7 @@ the record's own callback sees the thread of the operating system instead of the
 from __future__ import annotations
 
 import hashlib
+import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,7 @@ from kproducer._core.client.metadata import Metadata
 from kproducer._core.client.metadata_snapshot import ZERO_TOPIC_ID
 from kproducer.testing.fakebroker import FakeCluster
 from kproducer.testing.fakebroker.sasl_listener import SaslListener
-from tests.simulation import callers, coverage
+from tests.simulation import callers, coverage, lanes
 from tests.simulation.callers import Application
 from tests.simulation.curable import cured_after_s, has_stable_connections
 from tests.simulation.faults import ClusterFaults, RequestFaults
@@ -100,6 +101,8 @@ def simulate(plan: Plan) -> Result:
     reached: Counter[str] = Counter()
     with world:
         world.replace(coverage.recording(reached))
+        draw = random.Random(f"hand-overs {plan.seed}").random
+        world.replace(lanes.choosing(plan.hand_overs, draw, reached))
         run = _Run(plan, world)
         try:
             (task,) = world.run(run.main, limit_s=_LIMIT_S)

@@ -104,6 +104,7 @@ def dense_plan(seed: int) -> Plan:
         latency_ms=rng.choice([(0.05, 0.5), (0.05, 5.0), (1.0, 30.0)]),
         partial_rate=rng.choice([0.0, 0.3, 0.9]),
         switch_rate=rng.choice([0.0, 0.02, 0.2]),
+        hand_overs=rng.choice((None, 0.0, 0.1)),
         socket_bytes=rng.choice([65_536, 65_536, 2000]),
         transaction_version=rng.choice([1, 2, 2]),
         epochs=rng.choice([32_767, 32_767, 2]),
@@ -257,6 +258,7 @@ def crowded_plan(seed: int) -> Plan:
         latency_ms=rng.choice([(0.05, 0.5), (0.05, 5.0)]),
         partial_rate=rng.choice([0.3, 0.9]),
         switch_rate=rng.choice([0.02, 0.2]),
+        hand_overs=rng.choice((None, 0.0, 0.1)),
         socket_bytes=rng.choice([1000, 4000]),
     )
 

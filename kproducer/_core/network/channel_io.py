@@ -185,6 +185,8 @@ class PortableChannelIo:
         now_ms = self._monotonic_ms()
         for lane in self._plane.lanes:
             channel: KafkaChannel = lane.owner
+            if channel.is_closed:
+                continue  # its end is about to be reported
             if lane.holds_bytes:
                 yield from self._feed_lane(channel, lane, b"")
             if channel.lane is lane and not lane.is_stalled and not channel.sends:

@@ -223,6 +223,11 @@ class Selector:
         """Whether connections have transports of their own."""
         return self._transport_factory is not None
 
+    @property
+    def is_resuming(self) -> bool:
+        """Whether the next poll reports frames that a lane has left behind."""
+        return bool(self._resumed)
+
     def channel(self, connection_id: str) -> KafkaChannel | None:
         """The channel of a connection."""
         return self._channels.get(connection_id)

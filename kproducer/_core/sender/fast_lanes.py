@@ -147,15 +147,12 @@ class FastLanes:
         self._sends_everything = False
         #: Readers of metrics that wait for ``_count_all``. Any thread appends.
         self._counting: deque[threading.Event] = deque()
-        self._request_timeout_ms = config.request_timeout_ms
-        self._delivery_timeout_ms = config.delivery_timeout_ms
         pool = accumulator.pool
         self._plane = data_plane.Plane(
             linger_ms=config.linger_ms,
             request_timeout_ms=config.request_timeout_ms,
-            delivery_timeout_ms=min(config.delivery_timeout_ms, accumulator.queues.longest_open_ms + 1)
-            if config.linger_ms > 0
-            else config.delivery_timeout_ms,
+            delivery_timeout_ms=config.delivery_timeout_ms,
+            longest_open_ms=accumulator.queues.longest_open_ms,
             batch_size=max(config.batch_size, 1),
             buffer_memory=pool.total_bytes,
             first_bytes=FIRST_BUFFER_BYTES,
@@ -218,12 +215,8 @@ class FastLanes:
             return
         note_load = self._accumulator.ready_batches.update_node_latency_stats
         for each in list(self._by_node.values()):
-            lane = each.lane
-            note_load(each.node.id, now_ms, not lane.is_blocked)
-            oldest_ms = lane.oldest_ms
-            if lane.oldest_sent_ms < now_ms - self._request_timeout_ms or (
-                oldest_ms != NEVER_MS and now_ms - oldest_ms >= self._delivery_timeout_ms
-            ):
+            note_load(each.node.id, now_ms, not each.lane.is_blocked)
+            if each.lane.expiry_ms <= now_ms:
                 self._take_back(each)
 
     def note_drained(self, node_id: int, batches: Sequence[ProducerBatch]) -> None:
@@ -357,7 +350,7 @@ class FastLanes:
             if part.is_in_flight:
                 each = self._by_node.get(part.lane.owner.connection_id)
                 if each is not None and each.lane is part.lane:
-                    self._adopt_requests(each)
+                    self.make_way(each.connection.id)
             sequences.note_lent(part.topic_partition, *part.take_acknowledged())
             sequences.end_loan(part.topic_partition, part.next_sequence)
 
@@ -380,6 +373,7 @@ class FastLanes:
             channel is None
             or node is None
             or channel.is_stalled
+            or self._client.selector.is_resuming
             or not channel.assembler.is_between_frames
             or not channel.is_ready
             or not connection.is_ready(now_ms)

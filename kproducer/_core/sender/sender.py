@@ -132,7 +132,7 @@ class Sender:
         self.records_lost = 0
 
     def _new_lanes(self) -> FastLanes | None:
-        if os.environ.get("KPRODUCER_FAST_LANE", "0") == "0":
+        if os.environ.get("KPRODUCER_FAST_LANE") == "0":
             return None
         if not may_have_lanes(self._client, self._config):
             return None

@@ -45,7 +45,7 @@ static void *broker(void*arg){ (void)arg; static unsigned char in[1<<20]; unsign
 }
 static int count_of(KpRequest*r){int n=0; for(int i=0;i<r->batch_count;i++){Batch*b=(Batch*)r->batches[i]; int p=b->b.part->index; if(b->first<next_ack[p]){printf("ORDER part %d: %d after %ld\n",p,b->first,(long)next_ack[p]);exit(2);} next_ack[p]=b->first+b->b.record_count; atomic_fetch_add(&settled,1); free(b->b.data); free(b); n++;} return n;}
 int main(void){
-  plane.linger_ms=getenv("LINGER")?1:0; plane.request_timeout_ms=plane.delivery_timeout_ms=30000; kp_plane_set_sleep(&plane,INT64_MIN);
+  plane.linger_ms=getenv("LINGER")?1:0; plane.request_timeout_ms=plane.delivery_timeout_ms=plane.longest_open_ms=30000; kp_plane_set_sleep(&plane,INT64_MIN);
   socketpair(AF_UNIX,SOCK_STREAM,0,sv); fcntl(sv[0],F_SETFL,O_NONBLOCK);
   kp_lane_init(&lane,&plane,NULL); lane.fd=sv[0]; lane.version=3; lane.fields=(unsigned char*)"\xff\xff"; lane.fields_size=2; lane.most_in_flight=5; lane.most_request_bytes=1<<20; lane.armed=true;
   topic.name=(unsigned char*)"\0\1t"; topic.name_size=3; topic.parts=calloc(PARTS,sizeof(void*)); topic.part_count=PARTS;

@@ -54,6 +54,7 @@ class Bench:
             linger_ms=linger_ms,
             request_timeout_ms=30_000,
             delivery_timeout_ms=120_000,
+            longest_open_ms=12_000,
             batch_size=4096,
             buffer_memory=1 << 20,
             first_bytes=first_bytes,

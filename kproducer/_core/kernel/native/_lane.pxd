@@ -13,7 +13,7 @@ cdef extern from "plane.h" nogil:
         KP_FRAME_FOREIGN
         KP_FRAME_UNUSUAL
     ctypedef struct KpPlane:
-        int64_t linger_ms, request_timeout_ms, delivery_timeout_ms
+        int64_t linger_ms, request_timeout_ms, delivery_timeout_ms, longest_open_ms
     ctypedef struct KpTopic:
         KpPart **parts
         int32_t part_count

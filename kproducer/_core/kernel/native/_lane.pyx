@@ -40,7 +40,7 @@ cdef extern from *:
 
 cdef extern from "plane.c" nogil:
     int64_t kp_lane_next_ms(KpLane *lane)
-    int64_t kp_lane_oldest_ms(KpLane *lane)
+    int64_t kp_lane_exact_expiry_ms(KpLane *lane)
     bint kp_lane_is_blocked(KpLane *lane)
     int64_t kp_lane_expiry_ms(KpLane *lane)
     int kp_lane_drain(KpLane *lane, int64_t now_ms)
@@ -118,6 +118,7 @@ cdef class Plane:
 
     Args:
         linger_ms, request_timeout_ms, delivery_timeout_ms, batch_size, buffer_memory: as configured.
+        longest_open_ms: after that, a batch takes no more records.
         first_bytes: the size of the first buffer of a batch.
         sizes: of the buffers that a batch may have while it grows, largest first.
         future_type: a subclass of ``RecordFuture``.
@@ -131,7 +132,7 @@ cdef class Plane:
     """
 
     def __cinit__(self, *, long long linger_ms, long long request_timeout_ms, long long delivery_timeout_ms,
-                  Py_ssize_t batch_size, long long buffer_memory, Py_ssize_t first_bytes, tuple sizes not None,
+                  long long longest_open_ms, Py_ssize_t batch_size, long long buffer_memory, Py_ssize_t first_bytes, tuple sizes not None,
                   future_type, metadata_type, make_result, allocate, deallocate, dict incomplete not None,
                   now_ms=None, on_wake=None):
         self.step.wake_fd = -1
@@ -142,6 +143,7 @@ cdef class Plane:
         self.c.linger_ms = linger_ms
         self.c.request_timeout_ms = request_timeout_ms
         self.c.delivery_timeout_ms = delivery_timeout_ms
+        self.c.longest_open_ms = longest_open_ms
         kp_plane_set_sleep(&self.c, INT64_MIN)
         self.step.plane = &self.c
         self.step.set_sleep = kp_plane_set_sleep
@@ -392,14 +394,9 @@ cdef class FastLane:
         self.c.next_correlation_id = number
 
     @property
-    def oldest_ms(self):
-        """A time before which no batch took its last record."""
-        return kp_lane_oldest_ms(&self.c)
-
-    @property
-    def oldest_sent_ms(self):
-        """When the oldest request in flight was sent."""
-        return KP_NEVER_MS if self.c.first == NULL else self.c.first.sent_ms
+    def expiry_ms(self):
+        """When the first of its requests and batches times out, or an open batch that cannot be sent has to be closed."""
+        return kp_lane_exact_expiry_ms(&self.c)
 
     def take_partial(self):
         """What was read and not handled; it is not the lane's any more."""

@@ -194,7 +194,8 @@ static int64_t place(KpPart *part, bool at_front) {
     pthread_mutex_lock(&lane->due_mu);
     if (part->where != wanted || part->due_ms != due_ms) list_remove(lane, part);
     part->due_ms = due_ms;
-    part->first_ms = part->head ? part->head->closed_ms : part->open ? part->open->begun_ms : KP_NEVER_MS;
+    part->expiry_ms = part->head ? part->head->closed_ms + part->plane->delivery_timeout_ms
+        : part->open ? part->open->begun_ms + part->plane->longest_open_ms : KP_NEVER_MS;
     if (part->where != wanted && wanted == KP_DUE) {
         list_insert(&lane->due, part, at_front ? NULL : lane->due.last, KP_DUE);
     } else if (part->where != wanted && wanted == KP_LINGERING) {
@@ -311,31 +312,33 @@ int64_t kp_lane_next_ms(KpLane *lane) {
 
 static inline int64_t earlier(int64_t one, int64_t other) { return one < other ? one : other; }
 
-int64_t kp_lane_expiry_ms(KpLane *lane) {
-    int64_t oldest = KP_NEVER_MS, when = KP_NEVER_MS, timeout = lane->plane->delivery_timeout_ms;
-    if (lane->first) {
-        when = lane->first->sent_ms + lane->plane->request_timeout_ms + 1;
-        oldest = lane->first->closed_ms;
-    }
-    pthread_mutex_lock(&lane->due_mu);
-    if (lane->due.first) oldest = earlier(oldest, lane->due.first->first_ms);
-    if (lane->lingering.first) oldest = earlier(oldest, lane->lingering.first->first_ms);
-    pthread_mutex_unlock(&lane->due_mu);
-    return oldest < KP_NEVER_MS - timeout ? earlier(when, oldest + timeout) : when;
+static int64_t request_expiry_ms(KpLane *lane, KpRequest *request) {
+    return earlier(request->sent_ms + lane->plane->request_timeout_ms + 1,
+                   request->closed_ms + lane->plane->delivery_timeout_ms);
 }
 
-int64_t kp_lane_oldest_ms(KpLane *lane) {
-    int64_t oldest = KP_NEVER_MS;
-    for (KpRequest *request = lane->first; request; request = request->next)
-        for (int32_t i = 0; i < request->batch_count; i++)
-            if (request->batches[i]->closed_ms < oldest) oldest = request->batches[i]->closed_ms;
+/* Of the first partition in a list, or of all of them. What can be sent will be sent, and does not expire here. */
+static int64_t list_expiry_ms(KpLane *lane, bool of_all) {
+    int64_t when = KP_NEVER_MS;
+    if (can_send(lane)) return when;
     pthread_mutex_lock(&lane->due_mu);
-    for (KpPart *part = lane->due.first; part; part = part->after)
-        if (part->first_ms < oldest) oldest = part->first_ms;
-    for (KpPart *part = lane->lingering.first; part; part = part->after)
-        if (part->first_ms < oldest) oldest = part->first_ms;
+    for (KpPart *part = lane->due.first; part; part = of_all ? part->after : NULL) when = earlier(when, part->expiry_ms);
+    for (KpPart *part = lane->lingering.first; part; part = of_all ? part->after : NULL)
+        when = earlier(when, part->expiry_ms);
     pthread_mutex_unlock(&lane->due_mu);
-    return oldest;
+    return when;
+}
+
+int64_t kp_lane_expiry_ms(KpLane *lane) {
+    int64_t when = list_expiry_ms(lane, false);
+    return lane->first ? earlier(when, request_expiry_ms(lane, lane->first)) : when;
+}
+
+int64_t kp_lane_exact_expiry_ms(KpLane *lane) {
+    int64_t when = list_expiry_ms(lane, true);
+    for (KpRequest *request = lane->first; request; request = request->next)
+        when = earlier(when, request_expiry_ms(lane, request));
+    return when;
 }
 
 /* Takes the first batch of a partition, if it fits. NULL: there is none, or `*is_full` is set. */

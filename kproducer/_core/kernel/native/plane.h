@@ -73,7 +73,7 @@ typedef struct KpTopic KpTopic;
 typedef struct KpRequest KpRequest;
 
 struct KpPlane {
-    int64_t linger_ms, request_timeout_ms, delivery_timeout_ms;
+    int64_t linger_ms, request_timeout_ms, delivery_timeout_ms, longest_open_ms;
     _Atomic int64_t sleep_until_ms;     /* the I/O thread is awake: INT64_MIN; asleep: when it will wake by itself */
     atomic_int sends_everything;        /* flushes, threads that wait for memory, the close: nothing lingers */
 };
@@ -121,7 +121,7 @@ struct KpPart {
     KpPart *before, *after;
     uint8_t where;
     int64_t due_ms;         /* when its first batch is to be sent: the order of `lingering` */
-    int64_t first_ms;       /* a time before which its first batch took no record */
+    int64_t expiry_ms;      /* when its first batch expires or, if it is open, has to be closed */
     uint64_t round;         /* of the frame that it was looked at for; the I/O thread */
     void *owner;
     /* Idempotence. The lane numbers the batches while the partition is armed: with the lock, in the order of the
@@ -232,13 +232,13 @@ void kp_lane_free(KpLane *lane);
 bool kp_part_arm(KpPart *part, KpLane *lane);
 /* When kp_lane_drain has something to do; INT64_MIN: now. */
 int64_t kp_lane_next_ms(KpLane *lane);
-/* When Python has to look whether a request or a batch has timed out: perhaps too early, for a batch behind others
- * perhaps too late by the time that they wait. */
+/* When Python has to look whether a request or a batch has timed out. Of batches behind others, perhaps too late by the
+ * time that they wait; never too early. */
 int64_t kp_lane_expiry_ms(KpLane *lane);
 /* Whether batches are due, and the socket is full or the limit of requests in flight is reached. */
 bool kp_lane_is_blocked(KpLane *lane);
-/* A time before which none of its batches took the last record; KP_NEVER_MS: it has none. */
-int64_t kp_lane_oldest_ms(KpLane *lane);
+/* The same, of all that it has. */
+int64_t kp_lane_exact_expiry_ms(KpLane *lane);
 /* Puts what is due into requests, as far as the limit of requests in flight allows. The number of requests; -1: no memory. */
 int kp_lane_drain(KpLane *lane, int64_t now_ms);
 int64_t kp_send_plain(void *lane, const struct iovec *pieces, int count);

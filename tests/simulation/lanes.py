@@ -1,0 +1,51 @@
+"""The lanes of the data plane in a simulation: on or off, and with hand-overs that have no reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kproducer._core.kernel import data_plane
+from kproducer._core.sender import sender
+from kproducer._core.sender.fast_lanes import FastLanes
+
+#: What is counted of them.
+ARMED, SETTLED, TAKEN_BACK = "lane: armed", "lane: settled", "lane: taken back with requests in flight"
+ALL = frozenset({ARMED, SETTLED, TAKEN_BACK} if data_plane is not None else ())
+
+
+class _CountedLanes(FastLanes):
+    def __init__(self, *arguments: Any, reached: Counter[str], takes_back: Callable[[], bool]) -> None:
+        super().__init__(*arguments, takes_back)
+        self._reached = reached
+
+    def _arm_partition(self, *arguments: Any) -> bool:
+        is_done = super()._arm_partition(*arguments)
+        self._reached[ARMED] += is_done
+        return is_done
+
+    def _take_back(self, each: Any) -> None:
+        self._reached[TAKEN_BACK] += bool(each.lane.in_flight)
+        super()._take_back(each)
+
+    def _count(self, each: Any, now_ms: int) -> None:
+        self._reached[SETTLED] += int(each.lane.requests)
+        super()._count(each, now_ms)
+
+
+def choosing(
+    hand_overs: float | None, draw: Callable[[], float], reached: Counter[str]
+) -> list[tuple[Any, dict[str, Any]]]:
+    """What to replace, by object and name.
+
+    Args:
+        hand_overs: how often everything is taken back, of the rounds of the I/O thread; ``None``: no lanes.
+        draw: from 0 to 1.
+        reached: counts.
+    """
+    if hand_overs is None:
+        return [(sender, {"may_have_lanes": lambda *_: False})]
+    lanes = partial(_CountedLanes, reached=reached, takes_back=lambda: draw() < hand_overs)
+    return [(sender, {"FastLanes": lanes})]
