@@ -780,7 +780,7 @@ cdef class SocketIo:
         cdef NativeSocket sock
         cdef SocketState *state
         cdef Outcome *outcome
-        cdef bint is_woken = False
+        cdef bint is_woken = False, has_fed = False
         cdef bint has_lanes = self.step != NULL and self.step.lane_count > 0
         cdef int64_t now_ms = 0, until_ms = KP_NEVER_MS, count_at_ms = KP_NEVER_MS
         cdef int64_t counted_until_ms
@@ -820,10 +820,10 @@ cdef class SocketIo:
                 read_at = 0
                 counted_until_ms = count_at_ms if self.has_uncounted() else KP_NEVER_MS
                 with nogil:
-                    self.feed_held(&made, &read_at)
+                    has_fed = self.feed_held(&made, &read_at)
                     self.drain_lanes(now_ms, &made)
                     ready = self.wait(
-                        min(until_ms, counted_until_ms) if made == count and not self.frames else INT64_MIN, now_ms
+                        INT64_MIN if has_fed or made > count else min(until_ms, counted_until_ms), now_ms
                     )
                     code = errno if ready < 0 else 0
                     self.serve(ready, &made, &read_at, &is_woken)
@@ -980,8 +980,9 @@ cdef class SocketIo:
             self.write_lane(state, made)
         return True
 
-    cdef void feed_held(self, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:
-        """Look at what was read behind frames that Python has handled now."""
+    cdef bint feed_held(self, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:
+        """Look at what was read behind frames that Python has handled now. Returns whether there was anything."""
+        cdef bint has_fed = False
         cdef Py_ssize_t at, count
         cdef KpLane *lane
         cdef SocketState *state
@@ -990,9 +991,11 @@ cdef class SocketIo:
             if lane.held_size and lane.held_size <= self.arena.len - read_at[0] and 0 <= lane.fd < self.by_fd_size:
                 state = self.by_fd[lane.fd]
                 if state != NULL and state.lane == lane:
+                    has_fed = True
                     count = <Py_ssize_t>self.step.take_held(lane, <unsigned char *>self.arena.buf + read_at[0])
                     read_at[0] += count
                     self.feed_lane(state, made, read_at[0] - count, count)
+        return has_fed
 
     cdef void feed_lane(self, SocketState *state, Py_ssize_t *made, Py_ssize_t position, Py_ssize_t left) noexcept nogil:
         """Have the lane look at bytes of the buffer. What it does not understand is reported as read."""

@@ -104,8 +104,9 @@ class PortableChannelIo:
             for event in self._before_wait():
                 yield event
                 timeout_ms = 0
+            settled = self._plane.settle(self._monotonic_ms())  # by what was held
             until_ms = self._plane.wait_until_ms
-            if self._frames:
+            if self._frames or settled:
                 timeout_ms = 0
             elif until_ms < NEVER_MS:
                 timeout_ms = min(timeout_ms, max(until_ms - self._monotonic_ms(), 0))
