@@ -12,7 +12,7 @@ import pytest
 
 from kproducer import DeliveryTimeoutError, Outcome, PurgedError, RequestTimeoutError
 from kproducer._core.kernel import data_plane
-from kproducer._core.sender import sender
+from kproducer._core.sender import fast_lanes
 from kproducer._core.sender.fast_lanes import FastLanes
 from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
@@ -208,7 +208,7 @@ def test_random_hand_overs_and_faults_change_no_result(
 ) -> None:
     chooser = random.Random(seed)
     takes_back = partial(FastLanes, takes_back=lambda: chooser.random() < 0.1)
-    monkeypatch.setattr(sender, "FastLanes", takes_back)
+    monkeypatch.setattr(fast_lanes, "FastLanes", takes_back)
     cluster = stage.cluster(2, topics={"t": 4})
     broker_faults = [faults.refuse_produce(6), faults.refuse_produce(7)]
     faulty = threading.Event()

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kproducer._core.engine import producer_engine
 from kproducer._core.kernel import data_plane
-from kproducer._core.sender import sender
+from kproducer._core.sender import fast_lanes
 from kproducer._core.sender.fast_lanes import FastLanes
 
 #: What is counted of them.
@@ -46,6 +47,6 @@ def choosing(
         reached: counts.
     """
     if hand_overs is None:
-        return [(sender, {"may_have_lanes": lambda *_: False})]
+        return [(producer_engine, {"new_lanes": lambda *_: None})]
     lanes = partial(_CountedLanes, reached=reached, takes_back=lambda: draw() < hand_overs)
-    return [(sender, {"FastLanes": lanes})]
+    return [(fast_lanes, {"FastLanes": lanes})]

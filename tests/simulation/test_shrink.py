@@ -72,6 +72,7 @@ def test_only_the_fault_and_a_record_are_left() -> None:
         latency_ms=(1.0, 1.0),
         partial_rate=0.0,
         switch_rate=0.0,
+        hand_overs=None,
     )
     assert findings_of(shrunk.plan) == shrunk.findings
     with pytest.raises(AssertionError):

@@ -434,7 +434,7 @@ class RecordAccumulator:
         return batch
 
     def arm(self, queue: PartitionQueue, part: Any, lane: Any) -> None:
-        """Give a partition to a lane: see ``PartitionQueue.arm_locked``. Its lock is held. I/O thread only."""
+        """Give a partition to a lane, as ``PartitionQueue.arm_locked``. Its lock is held. I/O thread only."""
         for batch, fast in queue.arm_locked(part, lane):
             self._incomplete[fast] = fast
             self._incomplete.pop(batch, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kproducer._core.accumulator.buffer_pool import BufferPool
@@ -23,6 +24,7 @@ from kproducer._core.runtime.arguments import checked_timeout_s
 from kproducer._core.runtime.clock import Clock
 from kproducer._core.runtime.fork_safe_import import import_module
 from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.sender.fast_lanes import new_lanes
 from kproducer._core.sender.sender import Purge, Sender
 from kproducer._core.sending.admission import Admission
 from kproducer._core.sending.needs import Topics
@@ -113,6 +115,7 @@ class ProducerEngine:
                 clock,
                 self.transaction_manager,
                 self._telemetry() if config.enable_metrics_push else None,
+                partial(new_lanes, self.client, self.metadata, self.accumulator, config, clock),
             )
             self.topics = Topics(
                 config,

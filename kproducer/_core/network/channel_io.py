@@ -182,7 +182,7 @@ class PortableChannelIo:
         return () if self._plane is None else [lane.owner for lane in self._plane.lanes if lane.requests]
 
     def _before_wait(self) -> Iterator[Event]:
-        """Have lanes look at what they hold, and write what is due, as far as Python has nothing before it."""
+        """Have lanes look at what they hold, and write what is due, unless Python has something before it."""
         now_ms = self._monotonic_ms()
         for lane in self._plane.lanes:
             channel: KafkaChannel = lane.owner

@@ -8,6 +8,7 @@ the objects that this package knows, as if they had been sent by ``Sender``. Sou
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -55,18 +56,6 @@ _MOST_ARMED_PER_ROUND = 64
 _BULK_PAUSE_MS = 100
 
 
-def may_have_lanes(client: NetworkClient, config: ProducerConfig) -> bool:
-    """Whether the usual requests of this producer are of the kind that the data plane can send."""
-    return (
-        data_plane is not None
-        and not client.selector.is_encrypted
-        and config.acks != 0
-        and config.compression_type == "none"
-        and not config.transactional_id
-        and config.max_in_flight_requests_per_connection > 1
-    )
-
-
 class Sending(NamedTuple):
     """The parts of the sender that take over what lanes had.
 
@@ -82,6 +71,31 @@ class Sending(NamedTuple):
     responses: ProduceResponseHandler
     metrics: ProducerMetrics
     sequences: SequenceTracker | None
+
+
+def new_lanes(
+    client: NetworkClient,
+    metadata: Metadata,
+    accumulator: RecordAccumulator,
+    config: ProducerConfig,
+    clock: Clock,
+    sending: Sending,
+) -> FastLanes | None:
+    """The lanes of a producer; ``None``: it has none, because the data plane cannot send its usual requests.
+
+    ``KPRODUCER_FAST_LANE=0`` in the environment turns them off, to compare.
+    """
+    if (
+        data_plane is None
+        or client.selector.is_encrypted
+        or config.acks == 0
+        or config.compression_type != "none"
+        or config.transactional_id
+        or config.max_in_flight_requests_per_connection == 1
+        or os.environ.get("KPRODUCER_FAST_LANE") == "0"
+    ):
+        return None
+    return FastLanes(client, metadata, accumulator, config, sending, clock)
 
 
 class _Lane:
@@ -227,8 +241,8 @@ class FastLanes:
     def arm(self, now_ms: int) -> None:
         """Before and after the drains of a round: arm what was drained, as far as it is in its usual state.
 
-        What an idempotent producer has drained is pending after the drains, so it can be armed before the next
-        ones only, and those must not drain more of it.
+        What an idempotent producer has drained is pending after the drains, so it can be armed before the
+        next ones only, and those must not drain more of it.
         """
         wanted = self._wanted
         self._awaiting_loan = set()

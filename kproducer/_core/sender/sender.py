@@ -8,10 +8,9 @@ decides what a response means. Source: Kafka class ``Sender``; KIP-91.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -20,7 +19,7 @@ from kproducer._core.metrics.windows import Windows
 from kproducer._core.runtime.clock import NEVER_MS, Clock, ExponentialBackoff
 from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer._core.runtime.threads import mark_io_thread
-from kproducer._core.sender.fast_lanes import FastLanes, Sending, may_have_lanes
+from kproducer._core.sender.fast_lanes import FastLanes, Sending
 from kproducer._core.sender.metrics import ProducerMetrics
 from kproducer._core.sender.produce_requests import InFlightBatches, ProduceRequestBuilder
 from kproducer._core.sender.produce_responses import BatchCompletion, ProduceResponseHandler
@@ -78,6 +77,7 @@ class Sender:
         clock: monotonic time.
         transaction_manager: for idempotent and transactional producers; ``None`` for others.
         telemetry: pushes metrics to brokers; ``None``: not enabled.
+        new_lanes: makes the lanes of the data plane, if there are to be any: ``fast_lanes.new_lanes``.
 
     Attributes:
         telemetry: as given.
@@ -92,6 +92,7 @@ class Sender:
         clock: Clock,
         transaction_manager: TransactionManager | None = None,
         telemetry: TelemetryLink | None = None,
+        new_lanes: Callable[[Sending], FastLanes | None] = lambda _: None,
     ) -> None:
         # Fixed after construction.
         self._transaction_manager = transaction_manager
@@ -115,8 +116,9 @@ class Sender:
             config, accumulator, metadata, self.in_flight, self.metrics, transaction_manager
         )
         self._responses = ProduceResponseHandler(self._completion, metadata, self.metrics, config)
+        sequences = None if transaction_manager is None else transaction_manager.sequences
         #: The data plane; ``None``: not in use.
-        self._lanes = self._new_lanes()
+        self._lanes = new_lanes(Sending(self.in_flight, self._responses, self.metrics, sequences))
         self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, _ERROR_PAUSE_MAX_MS)
         # Written by any thread, read by the I/O thread.
         self._running = True
@@ -130,25 +132,6 @@ class Sender:
         self._seen_refusals: dict[int, AuthenticationError] = {}
         #: Records that were not delivered when the loop ended; valid after the thread has ended.
         self.records_lost = 0
-
-    def _new_lanes(self) -> FastLanes | None:
-        if os.environ.get("KPRODUCER_FAST_LANE") == "0":
-            return None
-        if not may_have_lanes(self._client, self._config):
-            return None
-        return FastLanes(
-            self._client,
-            self._metadata,
-            self._accumulator,
-            self._config,
-            Sending(
-                self.in_flight,
-                self._responses,
-                self.metrics,
-                None if self._transaction_manager is None else self._transaction_manager.sequences,
-            ),
-            self._clock,
-        )
 
     # -- any thread ------------------------------------------------------------------------------------
 

@@ -51,8 +51,8 @@ class SequenceTracker:
     Attributes:
         producer: what the coordinator has assigned last. Changes only under the lock of the state machine.
         gapped: partitions with a gap or a pending restart, for ``resolve``; usually empty.
-        awaiting_loan: partitions that a lane gets when nothing of them is pending; until then, no new batch is
-            sent.
+        awaiting_loan: partitions that a lane gets when nothing of them is pending; until then, no new batch
+            is sent.
         needs_new_id: the epochs of a partition are used up, so a new producer id has to be requested.
     """
 
