@@ -97,7 +97,7 @@ class BulkContext:
 
     def use_no_lanes(self, topic: str) -> None:
         """Many records for this topic follow: see ``RecordAccumulator.use_no_lanes``."""
-        self._engine.accumulator.use_no_lanes(topic)
+        self._engine.admission.use_no_lanes(topic)
 
     def send_serialized(
         self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
