@@ -427,10 +427,13 @@ class FutureRecordMetadata(RecordFuture, Future[RecordMetadata]):
             in_time = result.wait(timeout_s)
             result, _ = self._locate()
             if not in_time and not result.outcome.is_readable():
-                raise ResultTimeoutError(
-                    f"the record for {result.topic_partition} was neither acknowledged nor failed within"
-                    f" {timeout} s; it may still be delivered"
-                )
+                raise self._late(timeout)
+
+    def _late(self, timeout: float | None) -> ResultTimeoutError:
+        return ResultTimeoutError(
+            f"the record for {self._outcome.topic_partition} was neither acknowledged nor failed within"
+            f" {timeout} s; it may still be delivered"
+        )
 
     # -- callbacks and waiters -------------------------------------------------------------------------
 

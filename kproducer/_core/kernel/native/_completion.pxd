@@ -22,6 +22,12 @@ cdef class _LazyResult:
     cdef readonly BatchOutcome outcome
     cdef object _made
     cdef object _make
+    # Locks of threads that wait and have not made the result. Released with the interpreter lock.
+    cdef list _waiting
+    # The thread that may not wait: that of the I/O.
+    cdef unsigned long io_thread_id
+
+    cdef void release(self) noexcept
 
 
 # The base of FutureRecordMetadata, and the one compiled class that has a subclass.

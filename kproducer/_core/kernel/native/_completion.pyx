@@ -15,6 +15,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_CheckExact
 
+from _thread import allocate_lock
 from bisect import bisect_right
 from functools import update_wrapper
 
@@ -71,6 +72,8 @@ cdef extern from *:
 
 cdef enum:
     UNKNOWN = -1
+    # Longer waits, in seconds, are checked in Python.
+    LONGEST_WAIT_S = 1000000
 
 
 # -- batches ---------------------------------------------------------------------------------------------------
@@ -128,6 +131,44 @@ cdef class _LazyResult:
                 self._made = made
         return self._made
 
+    cdef void release(self) noexcept:
+        """Wake the threads in ``_waiting``."""
+        cdef list waiting = self._waiting
+        if waiting is not None:
+            self._waiting = None
+            for lock in waiting:
+                lock.release()
+
+
+cdef int wait_for(RecordFuture future, object timeout) except -1:
+    """Block until the outcome of the record is known, if that is simple.
+
+    Returns:
+        1: it is known, or the wait is not simple. 0: the timeout, in seconds, has passed.
+    """
+    cdef BatchOutcome outcome = future._outcome
+    cdef _LazyResult owner
+    cdef bint is_known = False
+    if not isinstance(future._owner, _LazyResult):
+        return 1
+    owner = <_LazyResult>future._owner
+    if timeout is not None and not (type(timeout) in (int, float) and 0 < timeout < LONGEST_WAIT_S):
+        return 1
+    lock = allocate_lock()
+    lock.acquire()
+    if owner._waiting is None:
+        owner._waiting = []
+    # From here to the wait, no other thread runs: whoever decides the outcome releases the lock.
+    if outcome.done or outcome.is_split or owner._made is not None or owner.io_thread_id == PyThread_get_thread_ident():
+        return 1
+    owner._waiting.append(lock)
+    try:
+        is_known = lock.acquire() if timeout is None else lock.acquire(True, timeout)
+    finally:
+        if not is_known and owner._waiting is not None and lock in owner._waiting:
+            owner._waiting.remove(lock)
+    return is_known
+
 
 # -- futures ---------------------------------------------------------------------------------------------------
 
@@ -171,6 +212,8 @@ def fast_result(general):
     """The method ``general``, preceded by a compiled answer for delivered records."""
     def result(self, timeout=None):
         cdef RecordFuture future = <RecordFuture?>self
+        if not delivered(future._outcome) and not wait_for(future, timeout):
+            raise self._late(timeout)
         if delivered(future._outcome):
             return future._outcome.metadata(
                 future._index, future._timestamp_ms, future._key_size, future._value_size
@@ -182,7 +225,10 @@ def fast_result(general):
 def fast_exception(general):
     """The method ``general``, preceded by a compiled answer for delivered records."""
     def exception(self, timeout=None):
-        if delivered((<RecordFuture?>self)._outcome):
+        cdef RecordFuture future = <RecordFuture?>self
+        if not delivered(future._outcome) and not wait_for(future, timeout):
+            raise self._late(timeout)
+        if delivered(future._outcome):
             return None
         return general(self, timeout)
     return update_wrapper(exception, general)

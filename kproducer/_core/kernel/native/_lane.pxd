@@ -92,6 +92,7 @@ cdef class Plane:
     cdef KpStep step
     cdef object _future_type, _metadata_type, _make_result, _allocate, _deallocate
     cdef object _now_ms, _on_wake
+    cdef unsigned long io_thread_id
     cdef tuple _sizes
     cdef Py_ssize_t _batch_size, _first_bytes, _share_bytes
 

@@ -233,6 +233,7 @@ cdef class Plane:
         if grown == NULL:
             raise MemoryError
         self.step.lanes = <KpLane **>grown
+        self.io_thread_id = PyThread_get_thread_ident()
         self._lanes.append(lane)
         self.step.lanes[self.step.lane_count] = &lane.c
         self.step.lane_count += 1
@@ -801,8 +802,12 @@ cdef class FastBatch(_LazyResult):
     def hand_over(self):
         """The appender with the same writer, result and callbacks. The memory is the caller's from here on."""
         cdef RecordAppender old = self.appender
-        cdef RecordAppender appender = RecordAppender(old.writer, self.result, self.outcome, old.future_type)
+        cdef object result = self.result
+        cdef RecordAppender appender = RecordAppender(old.writer, result, self.outcome, old.future_type)
         appender.deliveries = old.deliveries
+        waiting, self._waiting = self._waiting, None
+        for lock in waiting or ():
+            result.add_listener(lock.release)
         self.appender = None
         return appender
 
@@ -834,6 +839,7 @@ cdef class FastBatch(_LazyResult):
                     self.result.log_all_raised(raised)
             outcome.done = True
             outcome.firing_thread_id = 0
+            self.release()
             # A thread that has made the result since then sees that it is done: see add_listener.
             if self._made is not None:
                 self._made.release()
@@ -897,6 +903,7 @@ cdef FastBatch new_batch(FastPart part, Py_ssize_t least_bytes):
         batch._make = plane._make_result
         batch.outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
         batch.appender = RecordAppender.__new__(RecordAppender, writer, batch, batch.outcome, plane._future_type)
+        batch.io_thread_id = plane.io_thread_id
         batch.c.owner = <void *>batch
         batch.c.data = <unsigned char *>writer._data
         plane.incomplete[batch] = batch
