@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.mutation import Mutant, Replacement
-from tests.simulation.plan import OnRequest, Plan, Purge, Send, Transaction
+from tests.simulation.plan import Caller, Flush, OnRequest, Plan, Purge, Send, Transaction
 from tests.simulation.random_plans import random_plan
 from tests.simulation.special_plans import (
     crowded_plan,
     dense_plan,
     ending_plan,
     gated_plan,
+    lanes_plan,
     leaders_plan,
     recreated_plan,
 )
@@ -34,6 +35,8 @@ _RESPONSES = "_core/sender/produce_responses.py"
 _SENDER = "_core/sender/sender.py"
 _IN_FLIGHT = "_core/client/in_flight_requests.py"
 _CLIENT = "_core/client/network_client.py"
+_LANES = "_core/sender/fast_lanes.py"
+_IO = "_core/network/channel_io.py"
 
 
 # -- which plans can reach a bug -----------------------------------------------------------------------
@@ -50,6 +53,18 @@ def _is_transactional(plan: Plan) -> bool:
 
 def _is_idempotent(plan: Plan) -> bool:
     return not _is_transactional(plan) and plan.settings.get("enable_idempotence", True)
+
+
+def _has_lanes(plan: Plan) -> bool:
+    return plan.hand_overs is not None and not _is_transactional(plan)
+
+
+def _purging_plan(seed: int) -> Plan:
+    """Requests of a lane are taken back while their responses arrive."""
+    steps = (Send(count=12), Purge(), Send(count=2), Purge(), Flush())
+    refusal = OnRequest("refuse", 2, code=59)
+    callers = (Caller(steps, uses_asyncio=True),)
+    return Plan(seed, callers, (refusal,), {"batch_size": 0}, partial_rate=0.3, switch_rate=0.0)
 
 
 def _lacks_memory(plan: Plan) -> bool:
@@ -540,5 +555,37 @@ MUTANTS: tuple[Mutant, ...] = (
         (_LIFECYCLE, "            if task.remaining:\n", "            if False:\n"),
         reaches=_is_transactional,
         plans=ending_plan,
+    ),
+    _bug(
+        "lane-forgets-a-half-frame",
+        "If a caller takes a partition from a lane, the rest of a frame that is partly written is forgotten.",
+        (
+            _LANES,
+            "        if each.lane.is_stalled:\n            self._take_back(each)\n            return\n",
+            "",
+        ),
+        reaches=_has_lanes,
+    ),
+    _bug(
+        "lane-overtakes-frames",
+        "A connection gets a new lane before the frames that the last one has read are handled.",
+        (_LANES, "            or self._client.selector.is_resuming\n", ""),
+        plans=_purging_plan,
+    ),
+    _bug(
+        "lane-waits-before-it-settles",
+        "An answer that a lane has held back is reported after the next wait.",
+        (
+            _IO,
+            "            settled = self._plane.settle(self._monotonic_ms())  # by what was held\n",
+            "            settled = 0\n",
+        ),
+        plans=lanes_plan,
+    ),
+    _bug(
+        "lane-keeps-the-numbers",
+        "Sequence numbers that a lane has used are used again.",
+        (_TRACKER, "        partition.next_sequence = next_sequence\n", ""),
+        plans=lanes_plan,
     ),
 )

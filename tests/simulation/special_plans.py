@@ -318,10 +318,46 @@ def _lengthened(make: Callable[[int], Plan]) -> Callable[[int], Plan]:
 
 
 #: By ``seed % 8``; the other seeds have no special plan.
+def lanes_plan(seed: int) -> Plan:
+    """Records at a pace at which a connection has a lane, with requests of Python's and hand-overs between."""
+    rng = random.Random(f"lanes plan {seed}")
+    settings: dict[str, Any] = {
+        "linger_ms": rng.choice([0, 0, 5, 30]),
+        "batch_size": rng.choice([0, 100, 3000]),
+        "metadata_max_age_ms": rng.choice([20, 50, 5000]),
+        "max_in_flight_requests_per_connection": rng.choice([2, 5, 5]),
+        "enable_idempotence": rng.random() < 0.7,
+    }
+    steps: list[Step] = []
+    for _ in range(rng.choice([6, 12])):
+        size = rng.choice([0, 0, 700, 2500])
+        topic, partition = rng.choice([("t", 0), ("t", 0), ("t", 1), ("u", 0)])
+        steps.append(Send(topic, partition, rng.choice([1, 2, 5]), size, waits=rng.random() < 0.3))
+        steps.append(rng.choice([Sleep(0.001), Sleep(0.01), Sleep(0.03), Purge(), Flush()]))
+    faults: list[Fault] = []
+    for _ in range(rng.choice([1, 1, 2])):
+        kind = rng.choice(["refuse", "throttled", "stall_after", "fragmented", "close_after"])
+        code = rng.choice([6, 19, 59, 87]) if kind == "refuse" else 0
+        faults.append(OnRequest(kind, rng.randint(0, 8), code=code, seconds=0.02))
+    return Plan(
+        seed,
+        (Caller(tuple(steps), uses_asyncio=rng.random() < 0.2),),
+        tuple(faults),
+        settings,
+        {"t": 2, "u": 1},
+        latency_ms=rng.choice([(0.05, 0.5), (1.0, 30.0), (1.0, 30.0)]),
+        partial_rate=rng.choice([0.0, 0.3, 0.9]),
+        switch_rate=rng.choice([0.0, 0.02, 0.2]),
+        hand_overs=rng.choice([0.0, 0.1, 0.5]),
+        socket_bytes=rng.choice([65_536, 65_536, 4000]),
+    )
+
+
 KINDS: dict[int, Callable[[int], Plan]] = {
     1: _lengthened(leaders_plan),
     2: _lengthened(ending_plan),
     3: _lengthened(dense_plan),
+    4: _lengthened(lanes_plan),
     5: _lengthened(crowded_plan),
     6: _lengthened(recreated_plan),
     7: _lengthened(gated_plan),

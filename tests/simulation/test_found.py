@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.plan import AtTime, Caller, Flush, OnRequest, Plan, Send, Sleep, Transaction
+from tests.simulation.plan import AtTime, Caller, Flush, OnRequest, Plan, Purge, Send, Sleep, Transaction
 from tests.simulation.simulation import simulate
 
 
@@ -137,5 +137,69 @@ def test_metadata_without_epochs_is_requested_ever_more_rarely_while_only_bootst
         partial_rate=0.0,
         switch_rate=0.0,
         versions={0: (3, 5), 3: (0, 5), 18: (0, 1), 22: (0, 0)},
+    )
+    assert not simulate(plan).findings
+
+
+def test_a_caller_that_takes_a_partition_from_a_full_connection_leaves_no_half_frame() -> None:
+    sends = (
+        Send(size=1513),
+        Send(partition=1, count=3, size=2498),
+        Send(count=3, size=700),
+        Send(partition=1, size=21),
+        Send(partition=1, count=3, size=2496),
+    )
+    again = (Purge(), Send(count=3, size=2500), Purge(in_queue=False), Send(count=3, size=2500))
+    plan = Plan(
+        2,
+        (Caller((*sends, *again, Purge(in_queue=False))),),
+        settings={"batch_size": 3000, "buffer_memory": 20_000},
+        topics={"t": 2},
+        latency_ms=(1.0, 1.0),
+        partial_rate=0.3,
+        switch_rate=0.2,
+        socket_bytes=4000,
+    )
+    assert not simulate(plan).findings
+
+
+def test_a_request_of_a_lane_that_times_out_keeps_no_loop_busy() -> None:
+    plan = Plan(
+        1867,
+        (Caller((Send(count=10), Flush())),),
+        (OnRequest("silence", 3),),
+        {"linger_ms": 5, "batch_size": 100},
+        latency_ms=(1.0, 1.0),
+        partial_rate=0.0,
+        switch_rate=0.0,
+    )
+    assert not simulate(plan).findings
+
+
+def test_frames_that_one_lane_has_read_come_before_those_of_the_next() -> None:
+    steps = (Send(count=12), Purge(), Send(count=2), Purge(), Flush())
+    plan = Plan(
+        5971,
+        (Caller(steps, uses_asyncio=True),),
+        (OnRequest("refuse", 2, code=59),),
+        {"batch_size": 0},
+        partial_rate=0.3,
+        switch_rate=0.0,
+    )
+    assert not simulate(plan).findings
+
+
+def test_an_answer_that_was_read_behind_one_for_python_is_not_kept_for_the_next_event() -> None:
+    plan = Plan(
+        1,
+        (Caller((Send(), Send(size=220), Send(topic="u"), Send(waits=True))),),
+        (
+            AtTime("suspend", 0.0, topic="u", seconds=0.1),
+            AtTime("partition_network", 0.0, topic="u", seconds=0.01),
+        ),
+        {"linger_ms": 30, "batch_size": 300, "acks": 1},
+        topics={"t": 1, "u": 1},
+        latency_ms=(1.0, 30.0),
+        partial_rate=0.0,
     )
     assert not simulate(plan).findings
