@@ -63,6 +63,21 @@ def test_the_usual_record_needs_no_round_of_the_io_thread(stage: Stage, cluster:
     assert stage.polls.count - before < 10
 
 
+def test_a_partition_that_always_has_requests_in_flight_is_armed_with_what_waits(
+    stage: Stage, cluster: FakeCluster
+) -> None:
+    producer = stage.producer(cluster, **_state, batch_size=200)
+    producer.send().metadata()
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate))
+    sent = [producer.send() for _ in range(60)]
+    gate.open()
+    while not internals.armed_partitions(producer.kafka):
+        sent += [producer.send() for _ in range(10)]
+        assert sent[-1].metadata()
+    assert [each.metadata().offset for each in sent] == list(range(1, len(sent) + 1))
+
+
 def test_an_error_code_hands_all_back_and_the_partition_is_armed_again(
     stage: Stage, cluster: FakeCluster
 ) -> None:

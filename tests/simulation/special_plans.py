@@ -317,9 +317,8 @@ def _lengthened(make: Callable[[int], Plan]) -> Callable[[int], Plan]:
     return plan_of
 
 
-#: By ``seed % 8``; the other seeds have no special plan.
 def lanes_plan(seed: int) -> Plan:
-    """Records at a pace at which a connection has a lane, with requests of Python's and hand-overs between."""
+    """Records at a pace at which a connection has a lane, with requests of Python and hand-overs."""
     rng = random.Random(f"lanes plan {seed}")
     settings: dict[str, Any] = {
         "linger_ms": rng.choice([0, 0, 5, 30]),
@@ -353,6 +352,7 @@ def lanes_plan(seed: int) -> Plan:
     )
 
 
+#: By ``seed % 8``; the other seeds have no special plan.
 KINDS: dict[int, Callable[[int], Plan]] = {
     1: _lengthened(leaders_plan),
     2: _lengthened(ending_plan),
