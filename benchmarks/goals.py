@@ -25,20 +25,25 @@ from benchmarks.clients import (
 from benchmarks.figures import CPU, SPEED, Row, partition_rows, rows_of
 from benchmarks.workload import SMALL_BATCHES
 
-#: Ratios to confluent-kafka, at fixed rates.
-LATENCY, RATE_CPU = 1.0, 1.2
-#: Value size in bytes: (least ratio of records/s, largest of CPU), with small batches.
-SMALL = {100: (1.5, 0.5), 1000: (1.0, 0.8)}
-#: Of the CPU per record, with keys over many partitions.
-PARTITIONS_CPU = 0.4
+#: Ratios of p50, p99 and CPU to confluent-kafka, by records per second (0: one at a time).
+AT_RATES = {100: (0.8, 1.0, 0.6), 1_000: (0.8, 1.0, 0.6), 10_000: (1.0, 1.0, 0.6), 0: (1.0, 1.0, 1.0)}
+#: p50 beside a busy thread, in switch intervals of 5 ms; and compared with confluent-kafka.
+BUSY_INTERVALS, BUSY_RATIO = 1.1, 1.0
+_SWITCH_INTERVAL_MS = 5.0
+#: Of asyncio's p50 to aiokafka's.
+ASYNC_LATENCY = 1.0
+#: Value size in bytes and codec: (least ratio of records/s, largest of CPU), with small batches.
+SMALL = {(100, "none"): (3.0, 0.35), (1000, "none"): (1.4, 0.6), (1000, "lz4"): (1.6, 0.45)}
+#: Partitions: ratio of the CPU per record to confluent-kafka's, with keys.
+PARTITIONS_CPU = {100: 0.25, 1_000: 0.3, 10_000: 0.35}
 #: Partitions: CPU per record compared with one partition.
-GROWTH = {100: 1.3, 1_000: 2.0, 10_000: 8.0}
+GROWTH = {100: 1.3, 1_000: 2.0, 10_000: 6.0}
 #: CPU per record compared with no idempotence.
 IDEMPOTENCE = 1.03
 IMPORT_MS = 60.0
 #: Our client for asyncio: that of aiokafka, and the least ratio of records/s at 100 B, with default batches.
 ASYNC_SPEED = {
-    ASYNC_SUBMIT: (AIOKAFKA, 10.0),
+    ASYNC_SUBMIT: (AIOKAFKA, 25.0),
     ASYNC_SENDS: (AIOKAFKA_SENDS, 5.0),
     ASYNC_MANY_SENDS: (AIOKAFKA_MANY_SENDS, 5.0),
 }
@@ -82,18 +87,21 @@ def goals_of(results: dict[str, Any]) -> list[Goal]:
 
 def _at_fixed_rates(rows: list[Row]) -> Iterator[Goal]:
     for row in rows:
-        metrics = {"p50_ms": LATENCY, "p99_ms": LATENCY, "cpu_percent": RATE_CPU}
+        limits = dict(zip(("p50_ms", "p99_ms", "cpu_us"), AT_RATES[row.runs[0]["rate"]], strict=True))
         if row.runs[0]["busy"]:
             # The busy thread takes what the client leaves.
-            del metrics["cpu_percent"]
-        for metric, limit in metrics.items():
+            limits = {"p50_ms": BUSY_RATIO}
+            if p50 := row.spread(low_rate.OURS, "p50_ms"):
+                where = f"{row.name}, {row.cluster}: p50, switch intervals"
+                yield Goal(where, p50.median / _SWITCH_INTERVAL_MS, BUSY_INTERVALS)
+        for metric, limit in limits.items():
             ratio = row.ratio(low_rate.OURS, metric, low_rate.PEER)
             if ratio:
                 name = metric.partition("_")[0].replace("cpu", "CPU")
                 yield Goal(f"{row.name}, {row.cluster}: {name}, ratio", ratio.median, limit)
         ratio = row.ratio(low_rate.ASYNC, "p50_ms", low_rate.ASYNC_PEER)
         if ratio and row.runs[0]["rate"] == 100:
-            yield Goal(f"asyncio, {row.name}, {row.cluster}: p50, ratio", ratio.median, LATENCY)
+            yield Goal(f"asyncio, {row.name}, {row.cluster}: p50, ratio", ratio.median, ASYNC_LATENCY)
 
 
 def _of_asyncio(rows: list[Row]) -> Iterator[Goal]:
@@ -108,7 +116,8 @@ def _with_small_batches(rows: list[Row]) -> Iterator[Goal]:
     families = {settings.name for settings in SMALL_BATCHES}
     for row in rows:
         if row.family in families:
-            least_speed, most_cpu = SMALL[row.runs[0]["workload"]["value_bytes"]]
+            workload = row.runs[0]["workload"]
+            least_speed, most_cpu = SMALL[workload["value_bytes"], workload["codec"]]
             for client in (MAIN, CALLBACK):
                 where = f"{row.family}, {row.name}, {client.removeprefix('kproducer ')}"
                 if speeds := _ratios(row, client, SPEED):
@@ -124,7 +133,9 @@ def _over_partitions(rows: list[Row]) -> Iterator[Goal]:
         if workload["partitions"] not in GROWTH or workload["brokers"] > 1:
             continue
         if costs := _ratios(row, MAIN, CPU):
-            yield Goal(f"{row.family}, {row.name}: CPU, ratio", max(costs), PARTITIONS_CPU)
+            yield Goal(
+                f"{row.family}, {row.name}: CPU, ratio", max(costs), PARTITIONS_CPU[workload["partitions"]]
+            )
         growth = row.growth(MAIN, rows[0])
         if growth and rows[0].runs[0]["workload"]["partitions"] == 1:
             limit = GROWTH[workload["partitions"]]

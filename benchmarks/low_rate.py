@@ -4,8 +4,10 @@ acknowledged, and the CPU of the process.
 Linger 0, acks=all, 100-byte values, a fixed number of records per second from one thread, a callback per
 record; the time ends in the callback. confluent-kafka calls its callbacks in ``poll``, for which the
 application has a thread; the sending thread sleeps between records, as with every client. One case has
-another thread that computes in pure Python. The CPU includes the sending loop; "application alone" is that
-loop without a client. Every client runs in its own process, and each run starts after a warm-up.
+another thread that computes in pure Python. In another one, a thread sends each record when the one before is
+acknowledged, with ``send().result()`` or confluent-kafka's ``produce`` and ``flush``. The CPU includes the
+sending loop; "application alone" is that loop without a client. Every client runs in its own process, and
+each run starts after a warm-up.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from benchmarks.workload import BROKER_COUNT, PARTITION_COUNT
 
 SECONDS = 1.5
 WARM_UP_RECORDS = 200
+_ONE_BY_ONE_RECORDS = 6_000
 _WARM_UP_RATE = 1_000
 _VALUE = b"x" * 100
 _TIMEOUT_SECONDS = 30.0
@@ -39,13 +42,15 @@ FAMILY = "fixed rate"
 
 
 class Case(NamedTuple):
-    """Records per second, with or without a thread that computes."""
+    """Records per second (0: one at a time), with or without a thread that computes."""
 
     rate: int
     busy: bool = False
 
     @property
     def name(self) -> str:
+        if not self.rate:
+            return "one at a time"
         return f"{self.rate:,}/s{', busy thread' if self.busy else ''}"
 
     @property
@@ -53,8 +58,13 @@ class Case(NamedTuple):
         """Arguments of ``BenchCluster.topic``."""
         return PARTITION_COUNT, BROKER_COUNT
 
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the clients that it is for."""
+        return (OURS, PEER) if not self.rate else (OURS, ASYNC, PEER, ASYNC_PEER, ALONE)
 
-CASES = (Case(100), Case(1_000), Case(10_000), Case(1_000, busy=True))
+
+CASES = (Case(100), Case(1_000), Case(10_000), Case(1_000, busy=True), Case(0))
 
 
 class Times:
@@ -90,7 +100,7 @@ class Measured:
     """The warm-up and the timed part of a run, with the CPU and wall seconds of the latter."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self.times = Times(task["count"] or int(task["rate"] * SECONDS))
+        self.times = Times(task["count"] or int(task["rate"] * SECONDS) or _ONE_BY_ONE_RECORDS)
         self.parts = [(_WARM_UP_RATE, Times(WARM_UP_RECORDS)), (task["rate"], self.times)]
         self._busy = task.get("busy", False)
         self.turns = 0
@@ -138,6 +148,16 @@ def _send_on_schedule(measured: Measured, send: Send) -> None:
             times.wait()
 
 
+def _send_one_by_one(measured: Measured, deliver: Callable[[], object]) -> None:
+    """Send each record when the one before is acknowledged. ``deliver`` sends one and waits for it."""
+    for _, times in measured.parts:
+        with measured.part(times):
+            for number in range(len(times.sent)):
+                times.sent[number] = time.perf_counter()
+                deliver()
+                times.acknowledge(number)
+
+
 def _kproducer(task: dict[str, Any], measured: Measured) -> None:
     from kproducer import KafkaProducer
 
@@ -156,7 +176,10 @@ def _kproducer(task: dict[str, Any], measured: Measured) -> None:
 
         producer.send(task["topic"], _VALUE, on_delivery=known)
 
-    _send_on_schedule(measured, send)
+    if task["rate"]:
+        _send_on_schedule(measured, send)
+    else:
+        _send_one_by_one(measured, lambda: producer.send(task["topic"], _VALUE).result())
     producer.close()
 
 
@@ -205,6 +228,14 @@ def _confluent(task: dict[str, Any], measured: Measured) -> None:
 
         producer.produce(task["topic"], _VALUE, on_delivery=known)
 
+    def deliver() -> None:
+        producer.produce(task["topic"], _VALUE)
+        if producer.flush():
+            raise RuntimeError("a record was not acknowledged")
+
+    if not task["rate"]:
+        _send_one_by_one(measured, deliver)
+        return
     with polling(producer):
         _send_on_schedule(measured, send)
 
@@ -261,6 +292,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
         "p99_ms": percentile(milliseconds, 99),
         "largest_ms": max(milliseconds),
         "cpu_percent": measured.cpu_seconds / measured.seconds * 100,
+        "cpu_us": measured.cpu_seconds / len(milliseconds) * 1e6,
         "records_per_second": len(milliseconds) / measured.seconds,
         "turns_per_second": measured.turns / measured.seconds,
     }

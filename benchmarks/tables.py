@@ -138,6 +138,7 @@ def low_rate_table(results: dict[str, Any]) -> Table:
                     _range(row.spread(client, "p99_ms"), 2),
                     _number(row.spread(client, "cpu_percent"), 1),
                     _range(row.spread(client, "cpu_percent"), 1),
+                    _number(row.spread(client, "cpu_us"), 0),
                     f"{turns.median / 1e6:.1f}" if turns and turns.median else _NOTHING,
                 )
             )
@@ -148,6 +149,7 @@ def low_rate_table(results: dict[str, Any]) -> Table:
         "least - most",
         "CPU %",
         "least - most",
+        "CPU µs/record",
         "busy thread, M turns/s",
     )
     return Table("from send() to the callback, linger 0", header, cells)
