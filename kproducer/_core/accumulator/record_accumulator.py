@@ -268,9 +268,14 @@ class RecordAccumulator:
         ):
             return True
         if part is not None:
-            append.future = part.try_append(*append.record)
+            append.future, is_used = part.try_append(*append.record, append.buffer)
+            if is_used:
+                append.buffer = None
             if append.future is not None:
                 return True
+            if part.is_armed and append.buffer is None:
+                append.first_bytes = part.needed_bytes(*append.record[:4])
+                return False
             queue.disarm_locked()
             append.wakes_sender = True  # what the lane would have sent is the sender's now
             batch = queue.open_batch

@@ -100,9 +100,10 @@ class Bench:
         return self.parts[topic, partition]
 
     def send(self, topic: str, partition: int, value: bytes, on_delivery: Any = None) -> Any:
-        return self.part(topic, partition).try_append(
+        future, _ = self.part(topic, partition).try_append(
             1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery
         )
+        return future
 
     def sent(self) -> bytes:
         found = b""

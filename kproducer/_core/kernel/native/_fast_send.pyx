@@ -188,7 +188,7 @@ cdef class FastSend:
                 number = partition_of_key(record.key, record.key_size, count)
         slot = slot_of(slots, number)
         if slot is not None and slot.part is not None:
-            if not append_to_part(<FastPart?>slot.part, &record, future, on_delivery, sticky):
+            if not append_to_part(<FastPart?>slot.part, &record, future, on_delivery, sticky, None):
                 return None
             return future
         appender = open_appender(slots, number, sticky)

@@ -152,6 +152,7 @@ cdef class FastPart:
     cdef public long long next_order
 
 
-# Appends to the armed partition. `sticky`: why it was chosen. 0: the general path has to do it, nothing has changed.
+# Appends to the armed partition. 0: the general path has to do it, nothing has changed.
+# `sticky`: why it was chosen. `given`: a batch without records that may be used.
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
-                        StickyPartition sticky) except -1
+                        StickyPartition sticky, FastBatch given) except -1

@@ -739,12 +739,15 @@ cdef class FastPart:
         """The producer is being closed: take no more records. What it has will be sent."""
         self.is_refusing = True
 
-    def try_append(self, timestamp_ms, key, value, headers, on_delivery):
+    def try_append(self, timestamp_ms, key, value, headers, on_delivery, buffer=None):
         """Encode one record; begin a batch with it if need be.
 
+        Args:
+            buffer: for the batch, if one is begun; ``None``: it takes one from the pool.
+
         Returns:
-            The record's future; ``None``: this partition is not armed any more, or there is no memory. Nothing has
-            changed.
+            (the record's future, whether ``buffer`` is in use). Without a future nothing has changed, and the partition
+            is not armed any more, or there is no memory: ``needed_bytes`` says how much a batch takes.
 
         Raises:
             TypeError, ValueError, OverflowError: as ``BatchWriter.append``.
@@ -752,7 +755,29 @@ cdef class FastPart:
         cdef Record record
         cdef bytes tail = fill_record(&record, timestamp_ms, key, value, headers)
         cdef RecordFuture future = new_future(self.plane._future_type)
-        return future if append_to_part(self, &record, future, on_delivery, None) else None
+        cdef FastBatch begun = None
+        cdef bint is_used = False
+        if buffer is not None:
+            begun = new_batch(self, buffer)
+        try:
+            if not append_to_part(self, &record, future, on_delivery, None, begun):
+                future = None
+            is_used = begun is not None and begun.c.part != NULL
+        finally:
+            if begun is not None and not is_used:
+                begun.abandon()
+        return future, is_used
+
+    @property
+    def is_armed(self):
+        """Whether it was armed when this was called."""
+        return self.c.lane != NULL
+
+    def needed_bytes(self, timestamp_ms, key, value, headers):
+        """The size of the buffer of a new batch whose first record is this one."""
+        cdef Record record
+        cdef bytes tail = fill_record(&record, timestamp_ms, key, value, headers)
+        return first_bytes(self, &record)
 
 
 @cython.final
@@ -850,14 +875,12 @@ cdef class FastBatch(_LazyResult):
         plane._deallocate(buffer)
 
     cdef abandon(self):
-        """It takes no record. A flush may have found it meanwhile."""
-        cdef object buffer = self.appender.writer.buffer
+        """It takes no record; its buffer is the caller's. A flush may have found it meanwhile."""
         self.part.plane.incomplete.pop(self, None)
         self.appender = None
         self.outcome.settled = self.outcome.done = True
         if self._made is not None:
             self._made.release()
-        self.part.plane._deallocate(buffer)
 
     def _log_raised(self):
         self.result._log_raised()
@@ -887,29 +910,26 @@ cdef inline Py_ssize_t upper_bound(const Record *record) noexcept:
     return RECORD_OVERHEAD_BYTES + max(record.key_size, 0) + max(record.value_size, 0) + record.headers_size
 
 
-cdef FastBatch new_batch(FastPart part, Py_ssize_t least_bytes):
-    """A batch without records, in ``plane.incomplete``; ``None``: there is no memory."""
+cdef Py_ssize_t first_bytes(FastPart part, const Record *record):
+    """The size of the buffer of a new batch whose first record is this one."""
     cdef Plane plane = part.plane
     cdef Py_ssize_t most = max(plane._first_bytes, plane._batch_size) if part.fills_batches else plane._first_bytes
-    cdef object buffer = plane._allocate(plane.buffer_bytes(least_bytes, most))
-    cdef FastBatch batch
-    cdef BatchWriter writer
-    if buffer is None:
-        return None
-    try:
-        batch = FastBatch.__new__(FastBatch)
-        writer = BatchWriter.__new__(BatchWriter, buffer)
-        batch.part = part
-        batch._make = plane._make_result
-        batch.outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
-        batch.appender = RecordAppender.__new__(RecordAppender, writer, batch, batch.outcome, plane._future_type)
-        batch.io_thread_id = plane.io_thread_id
-        batch.c.owner = <void *>batch
-        batch.c.data = <unsigned char *>writer._data
-        plane.incomplete[batch] = batch
-    except BaseException:
-        plane._deallocate(buffer)
-        raise
+    return plane.buffer_bytes(RECORD_BATCH_OVERHEAD + upper_bound(record), most)
+
+
+cdef FastBatch new_batch(FastPart part, object buffer):
+    """A batch without records, in ``plane.incomplete``."""
+    cdef Plane plane = part.plane
+    cdef FastBatch batch = FastBatch.__new__(FastBatch)
+    cdef BatchWriter writer = BatchWriter.__new__(BatchWriter, buffer)
+    batch.part = part
+    batch._make = plane._make_result
+    batch.outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
+    batch.appender = RecordAppender.__new__(RecordAppender, writer, batch, batch.outcome, plane._future_type)
+    batch.io_thread_id = plane.io_thread_id
+    batch.c.owner = <void *>batch
+    batch.c.data = <unsigned char *>writer._data
+    plane.incomplete[batch] = batch
     return batch
 
 
@@ -924,9 +944,10 @@ cdef object grow(FastBatch batch, object larger, Py_ssize_t batch_size):
 
 
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
-                        StickyPartition sticky) except -1:
+                        StickyPartition sticky, FastBatch given) except -1:
     cdef Plane plane = part.plane
-    cdef FastBatch begun = None     # takes the record if no batch is open
+    cdef FastBatch begun = given    # takes the record if no batch is open
+    cdef object buffer = None       # of `begun`, if that is not given
     cdef object larger = None       # a larger buffer for the open batch
     cdef FastBatch batch
     cdef BatchWriter writer
@@ -983,6 +1004,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         if writer.position >= plane._batch_size:
                             wakes |= kp_part_close_open(&part.c, now_ms)
                         begun = None
+                        buffer = None
                     break
             finally:
                 kp_part_unlock(&part.c)
@@ -994,12 +1016,15 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                 larger = plane._allocate(plane.next_size(wanted))
                 may_grow = larger is not None
             elif begun is None:
-                begun = new_batch(part, RECORD_BATCH_OVERHEAD + upper_bound(record))
-                if begun is None:
+                buffer = plane._allocate(first_bytes(part, record))
+                if buffer is None:
                     return 0
+                begun = new_batch(part, buffer)
     finally:
-        if begun is not None:
+        if begun is not None and begun is not given:
             begun.abandon()
+        if buffer is not None:
+            plane._deallocate(buffer)
         if larger is not None:
             plane._deallocate(larger)
     if wakes:
