@@ -19,8 +19,10 @@ class PendingRecords:
     """
 
     def __init__(self, batches: list[ProducerBatch]) -> None:
-        self._batches = batches
-        self._results = [batch.result for batch in batches]
+        # While a batch is given to a lane or taken back, it is found twice.
+        by_result = {batch.result: batch for batch in batches}
+        self._batches = list(by_result.values())
+        self._results = list(by_result)
 
     def __iter__(self) -> Iterator[ProduceRequestResult]:
         for result in self._results:

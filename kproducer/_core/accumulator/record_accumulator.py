@@ -342,7 +342,7 @@ class RecordAccumulator:
             future = batch.try_append(*append.record)
             if future is None:
                 raise IllegalStateError(f"the first record does not fit into {len(buffer)} bytes")
-            self._incomplete[batch] = batch
+            self._note_incomplete(batch, append.transaction)
             queue.add_batch_locked(batch)
             append.buffer = None
         except BaseException:
@@ -354,6 +354,18 @@ class RecordAccumulator:
                 batch.forget_memory()
             raise
         return future
+
+    def _note_incomplete(self, batch: ProducerBatch, transaction: OpenTransaction | None) -> None:
+        """Have the end of the transaction wait for the batch. Raises IllegalStateError: it has ended."""
+        if transaction is None or self._transaction_manager is None:
+            self._incomplete[batch] = batch
+            return
+        # Under the lock, which also guards the question whether any batch is left: the transaction may have
+        # begun to end since the last check.
+        life = self._transaction_manager.state_machine
+        with life.lock:
+            life.check_send(transaction)
+            self._incomplete[batch] = batch
 
     def _must_compress_locked(self, batch: ProducerBatch) -> bool:
         """Whether the caller must compress this full batch, because the I/O thread has enough to compress.
@@ -433,8 +445,9 @@ class RecordAccumulator:
         )
         batch.closed_ms = fast.closed_ms
         batch.is_open = is_open
-        self._incomplete.pop(fast, None)
+        # Never neither of them: a commit or a flush on another thread would not wait for it.
         self._incomplete[batch] = batch
+        self._incomplete.pop(fast, None)
         fast.successor = batch
         return batch
 
@@ -618,6 +631,8 @@ class RecordAccumulator:
 
     def abort_undrained_batches(self, error: KafkaError, sent_too: bool = False) -> None:
         """Fail the queued batches that were never sent; ``sent_too``: also those that wait for a retry."""
+        if not self._incomplete:
+            return  # an abort after a flush: lanes keep their partitions
         self._abort(
             lambda batch: error if not batch.in_flight and (sent_too or not batch.send_count) else None
         )
@@ -637,16 +652,19 @@ class RecordAccumulator:
 
     def _taken_back(self) -> list[ProducerBatch]:
         """All incomplete batches, after ``take_back``; not those that a caller is beginning in a lane."""
-        batches = []
+        batches: dict[ProducerBatch, None] = {}
         for each in list(self._incomplete):
             if isinstance(each, ProducerBatch):
-                batches.append(each)
+                batches[each] = None
             elif each.is_begun:
-                # Only after an error in the middle of ``take_back``.
-                batch = self.adopt(each)
-                batch.send_count = each.send_count
-                batches.append(batch)
-        return batches
+                # A caller takes it back now, with this lock; or an error came in the middle of ``take_back``.
+                with self.queues.queue_of(each.topic_partition).lock:
+                    batch: ProducerBatch | None = each.successor
+                    if batch is None:
+                        batch = self.adopt(each)
+                        batch.send_count = each.send_count
+                batches[batch] = None
+        return list(batches)
 
     def _abort(self, error_of: Callable[[ProducerBatch], KafkaError | None]) -> dict[str, int]:
         """Fail the batches that have an error; returns the number of their records by topic."""
