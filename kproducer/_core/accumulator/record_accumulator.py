@@ -268,7 +268,7 @@ class RecordAccumulator:
         ):
             return True
         if part is not None:
-            append.future, is_used = part.try_append(*append.record, append.buffer)
+            append.future, is_used = part.try_append(*append.record, append.transaction, append.buffer)
             if is_used:
                 append.buffer = None
             if append.future is not None:

@@ -16,8 +16,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kproducer_messages import ProduceRequest
-
 from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata, ProduceRequestResult
 from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.client.node_connection import NodeConnection
@@ -34,6 +32,7 @@ from kproducer._core.sender.produce_requests import (
     ProduceRequestBuilder,
     encoded_topic_name,
     fields_before_topics,
+    produce_versions,
 )
 from kproducer._core.sender.produce_responses import ProduceResponseHandler
 from kproducer.errors.broker_errors import UnsupportedVersionError
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
     from kproducer._core.client.metadata_snapshot import MetadataSnapshot
     from kproducer._core.client.network_client import NetworkClient
     from kproducer._core.transactions.sequence_tracker import SequenceTracker
+    from kproducer._core.transactions.transaction_state import OpenTransaction
+    from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
 
 #: How long a reader of metrics waits for the I/O thread, which a callback may keep busy.
 _LONGEST_COUNT_S = 0.2
@@ -56,6 +57,11 @@ _MOST_ARMED_PER_ROUND = 64
 _BULK_PAUSE_MS = 100
 
 
+def _may_be_armed(topic_partition: TopicPartition, transaction: OpenTransaction | None) -> bool:
+    """Whether the partition was added to the transaction, or need not be."""
+    return transaction is None or transaction.version >= 2 or topic_partition in transaction.partitions
+
+
 class Sending(NamedTuple):
     """The parts of the sender that take over what lanes had.
 
@@ -63,14 +69,14 @@ class Sending(NamedTuple):
         in_flight: the batches in flight.
         responses: handles the responses to requests that were taken back.
         metrics: of the producer.
-        sequences: numbers the batches of idempotent producers, and lends the numbers to lanes; ``None``:
-            there are none.
+        transactions: of the producer, with the sequence numbers, which lanes are lent; ``None``: it is not
+            idempotent.
     """
 
     in_flight: InFlightBatches
     responses: ProduceResponseHandler
     metrics: ProducerMetrics
-    sequences: SequenceTracker | None
+    transactions: TransactionStateMachine | None
 
 
 def new_lanes(
@@ -90,7 +96,6 @@ def new_lanes(
         or client.selector.is_encrypted
         or config.acks == 0
         or config.compression_type != "none"
-        or config.transactional_id
         or config.max_in_flight_requests_per_connection == 1
         or os.environ.get("KPRODUCER_FAST_LANE") == "0"
     ):
@@ -147,8 +152,12 @@ class FastLanes:
         self._in_flight = sending.in_flight
         self._responses = sending.responses
         self._metrics = sending.metrics
-        self._sequences = sending.sequences
-        self._producer = None if sending.sequences is None else sending.sequences.producer
+        transactions = sending.transactions
+        self._sequences = None if transactions is None else transactions.sequences
+        self._producer = None if transactions is None else transactions.sequences.producer
+        #: ``None``: the producer has no transactional id.
+        self._transactions: TransactionStateMachine | None = None
+        self._transactional_id: str | None = None
         self._takes_back = takes_back
         self._io = io
         self._clock = clock
@@ -158,6 +167,10 @@ class FastLanes:
         #: wait until nothing is pending.
         self._wanted: dict[TopicPartition, int] = {}
         self._awaiting_loan: set[TopicPartition] = set()
+        #: As ``_wanted``; of partitions that have to be added to the transaction first (version 1).
+        self._not_added: dict[TopicPartition, int] = {}
+        #: The transaction, and how many partitions it had, when these were looked at last.
+        self._looked_at: tuple[OpenTransaction | None, int] = (None, 0)
         self._sends_everything = False
         #: Readers of metrics that wait for ``_count_all``. Any thread appends.
         self._counting: deque[threading.Event] = deque()
@@ -180,11 +193,19 @@ class FastLanes:
             now_ms=None if isinstance(clock, SystemClock) else clock.monotonic_ms,
             on_wake=io.wake_of_plane(),
         )
+        if transactions is not None and transactions.transactional_id is not None:
+            self._use_transactions(transactions)
         io.use_plane(self._plane, self._hand_back_lane, clock.monotonic_ms)
         accumulator.queues.adopt = accumulator.adopt
         accumulator.on_flush_end = self.update_sends_everything
         accumulator.take_back = self.take_all_back
         client.lanes = self
+
+    def _use_transactions(self, transactions: TransactionStateMachine) -> None:
+        self._transactions = transactions
+        self._transactional_id = transactions.transactional_id
+        self._plane.use_transactions(self._client.wakeup)
+        transactions.data_plane = self._plane
 
     # -- any thread ------------------------------------------------------------------------------------
 
@@ -212,13 +233,21 @@ class FastLanes:
     def tend(self, now_ms: int) -> None:
         """Before anything else in a round: take back what Python has to look at, count what was sent."""
         self.update_sends_everything()
-        self._io.return_early(self._accumulator.queues.is_closed)
+        transactions = self._transactions
+        # The end of a transaction waits for the last batch.
+        is_ending = transactions is not None and transactions.is_ending
+        self._io.return_early(self._accumulator.queues.is_closed or is_ending)
         self._count_all(now_ms)
         self._take_back_disarmed()
         if not self._by_node:
             return
         sequences = self._sequences
-        if sequences is not None and (sequences.gapped or sequences.producer is not self._producer):
+        if transactions is not None and transactions.transactional_id != self._transactional_id:
+            # No transaction has begun under the new one: it has to be initialized first, by this thread.
+            self._transactional_id = transactions.transactional_id
+            self.take_all_back()
+            return
+        if sequences is not None and (sequences.gapped or self._has_other_producer(sequences)):
             self._producer = sequences.producer
             self.take_all_back()
             return
@@ -233,6 +262,14 @@ class FastLanes:
             if each.lane.expiry_ms <= now_ms:
                 self._take_back(each)
 
+    def _has_other_producer(self, sequences: SequenceTracker) -> bool:
+        """Whether the numbers of the lanes belong to an earlier producer id.
+
+        A transactional producer gets another one, or another epoch, while it has no batches: then the lanes
+        continue by themselves, see ``Plane.number``.
+        """
+        return self._transactions is None and sequences.producer is not self._producer
+
     def note_drained(self, node_id: int, batches: Sequence[ProducerBatch]) -> None:
         """These batches have left their queues, for a request to this node."""
         for batch in batches:
@@ -244,20 +281,36 @@ class FastLanes:
         What an idempotent producer has drained is pending after the drains, so it can be armed before the
         next ones only, and those must not drain more of it.
         """
-        wanted = self._wanted
         self._awaiting_loan = set()
-        if wanted and not self._accumulator.queues.is_closed:
-            self._arm_wanted(now_ms)
+        transactions = self._transactions
+        transaction = None if transactions is None else transactions.sending_transaction
+        if transaction is not None and self._not_added:
+            self._look_for_added(transaction)
+        may_arm = transaction is not None or transactions is None
+        if self._wanted and may_arm and not self._accumulator.queues.is_closed:
+            self._arm_wanted(transaction, now_ms)
         if self._sequences is not None:
             self._sequences.awaiting_loan = self._awaiting_loan
 
-    def _arm_wanted(self, now_ms: int) -> None:
+    def _look_for_added(self, transaction: OpenTransaction) -> None:
+        looked_at = (transaction, len(transaction.partitions))
+        if looked_at != self._looked_at:
+            self._looked_at = looked_at
+            self._wanted.update(self._not_added)
+            self._not_added.clear()
+
+    def _arm_wanted(self, transaction: OpenTransaction | None, now_ms: int) -> None:
         wanted = self._wanted
         snapshot = self._metadata.snapshot
         for topic_partition in list(islice(wanted, _MOST_ARMED_PER_ROUND)):
             node_id = wanted.pop(topic_partition)
-            each = self._lane_of(node_id, snapshot, now_ms)
-            if each is not None and not self._arm_partition(each, topic_partition, snapshot, now_ms):
+            if not _may_be_armed(topic_partition, transaction):
+                self._not_added[topic_partition] = node_id
+                continue
+            each = self._lane_of(node_id, snapshot, transaction, now_ms)
+            if each is not None and not self._arm_partition(
+                each, topic_partition, snapshot, transaction, now_ms
+            ):
                 wanted[topic_partition] = node_id  # behind the others
 
     def blocked_queues(self) -> list[PartitionQueue]:
@@ -334,7 +387,7 @@ class FastLanes:
             self._metrics.request_sent(batches, sent_ms)
             node_requests.add(float(frame_bytes), client_metrics.windows.at(sent_ms))
             topic_ids = self._snapshot.topic_ids
-            builder = ProduceRequestBuilder(batches, topic_ids, self._config, None)
+            builder = ProduceRequestBuilder(batches, topic_ids, self._config, self._transactions)
             on_complete = partial(self._responses.handle, builder, each.node)
             left = [memoryview(piece) for piece in pieces]
             send = self._client.adopt(
@@ -361,10 +414,12 @@ class FastLanes:
             sequences = self._sequences
             if sequences is None:
                 continue
-            if part.is_in_flight:
-                each = self._by_node.get(part.lane.owner.connection_id)
-                if each is not None and each.lane is part.lane:
+            each = self._by_node.get(part.lane.owner.connection_id)
+            if each is not None and each.lane is part.lane:
+                if part.is_in_flight:
                     self.make_way(each.connection.id)
+                if part.added_to is not None:
+                    self._not_added[part.topic_partition] = each.node.id
             sequences.note_lent(part.topic_partition, *part.take_acknowledged())
             sequences.end_loan(part.topic_partition, part.next_sequence)
 
@@ -373,14 +428,21 @@ class FastLanes:
 
     # -- arming ----------------------------------------------------------------------------------------
 
-    def _lane_of(self, node_id: int, snapshot: MetadataSnapshot, now_ms: int) -> _Lane | None:
+    def _lane_of(
+        self, node_id: int, snapshot: MetadataSnapshot, transaction: OpenTransaction | None, now_ms: int
+    ) -> _Lane | None:
         """The lane of the node, a new one if there is none and the connection allows it."""
         connection = self._client.connections.get(str(node_id))
         if connection is None:
             return None
+        uses_version_2 = None if transaction is None else transaction.version >= 2
+        oldest, latest = produce_versions(uses_version_2, bool(snapshot.topic_ids))
         found = self._by_node.get(connection.id)
         if found is not None:
-            return found
+            if oldest <= found.lane.version <= latest:
+                return found
+            self._take_back(found)  # the brokers were upgraded
+            return None
         channel = self._client.selector.channel(connection.id)
         node = snapshot.nodes.get(node_id)
         if (
@@ -398,13 +460,8 @@ class FastLanes:
             return None
         if self._by_node and snapshot is not self._snapshot:
             return None  # the others are taken back in the next round
-        latest = ProduceRequest.MAX_VERSION
-        if not snapshot.topic_ids:
-            latest = FIRST_VERSION_WITH_TOPIC_IDS - 1
         try:
-            version = connection.versions.latest_usable_version(
-                ApiKey.PRODUCE, ProduceRequest.MIN_VERSION, latest
-            )
+            version = connection.versions.latest_usable_version(ApiKey.PRODUCE, oldest, latest)
         except UnsupportedVersionError:
             return None
         config = self._config
@@ -413,7 +470,9 @@ class FastLanes:
             channel,
             channel.transport.fileno(),
             version,
-            fields_before_topics(version, config.client_id, config.acks, config.request_timeout_ms, None),
+            fields_before_topics(
+                version, config.client_id, config.acks, config.request_timeout_ms, self._transactional_id
+            ),
             config.max_in_flight_requests_per_connection,
             config.max_request_size,
             None if channel.native_socket is not None else channel.transport.send,
@@ -430,7 +489,12 @@ class FastLanes:
         return made
 
     def _arm_partition(
-        self, each: _Lane, topic_partition: TopicPartition, snapshot: MetadataSnapshot, now_ms: int
+        self,
+        each: _Lane,
+        topic_partition: TopicPartition,
+        snapshot: MetadataSnapshot,
+        transaction: OpenTransaction | None,
+        now_ms: int,
     ) -> bool:
         """Arm a partition. Returns whether there is nothing more to do: it is armed, or cannot be."""
         topic, number = topic_partition
@@ -475,6 +539,7 @@ class FastLanes:
                 return False
             try:
                 part.number(*numbers)
+                part.added_to = None if transaction is None or transaction.version >= 2 else transaction
                 self._accumulator.arm(queue, part, each.lane)
             except BaseException:
                 sequences.end_loan(topic_partition, part.next_sequence)

@@ -72,17 +72,13 @@ class ProduceRequestBuilder:
         self._timeout_ms = config.request_timeout_ms
         self.api_key = _PRODUCE
         needs_zstd = config.compression_type == "zstd"
-        self.oldest_version = FIRST_VERSION_WITH_ZSTD if needs_zstd else ProduceRequest.MIN_VERSION
-        self.latest_version = ProduceRequest.MAX_VERSION
         self._transactional_id = None if transactions is None else transactions.transactional_id
+        has_topic_ids = self.topics <= topic_ids.keys()
+        uses_version_2 = None
         if transactions is not None and self._transactional_id is not None:
-            if transactions.uses_version_2:
-                self.oldest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS
-            else:
-                self.latest_version = FIRST_VERSION_THAT_ADDS_PARTITIONS - 1
-        if not self.topics <= topic_ids.keys():
-            # The metadata may come from a broker that does not know topic ids, although the leader does.
-            self.latest_version = min(self.latest_version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
+            uses_version_2 = transactions.uses_version_2
+        oldest, self.latest_version = produce_versions(uses_version_2, has_topic_ids)
+        self.oldest_version = max(oldest, FIRST_VERSION_WITH_ZSTD) if needs_zstd else oldest
 
     def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
         """The frame, with the records between slices of everything else."""
@@ -112,6 +108,23 @@ class ProduceRequestBuilder:
         start = frame_start(_PRODUCE, version, correlation_id, frame_bytes)
         pieces[0] = memoryview(start + pieces[0])
         return pieces
+
+
+def produce_versions(uses_version_2: bool | None, has_topic_ids: bool) -> tuple[int, int]:
+    """The oldest and the latest version that can be used.
+
+    Args:
+        uses_version_2: whether the transaction has version 2, in which the request adds its partitions to
+            the transaction (KIP-890); ``None``: there is no transaction.
+        has_topic_ids: whether the topics have ids in the metadata. It may come from a broker that does not
+            know topic ids, although the leader does.
+    """
+    oldest, latest = ProduceRequest.MIN_VERSION, ProduceRequest.MAX_VERSION
+    if uses_version_2:
+        oldest = FIRST_VERSION_THAT_ADDS_PARTITIONS
+    elif uses_version_2 is not None:
+        latest = FIRST_VERSION_THAT_ADDS_PARTITIONS - 1
+    return oldest, latest if has_topic_ids else min(latest, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 
 @lru_cache(maxsize=1024)

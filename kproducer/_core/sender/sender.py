@@ -116,9 +116,9 @@ class Sender:
             config, accumulator, metadata, self.in_flight, self.metrics, transaction_manager
         )
         self._responses = ProduceResponseHandler(self._completion, metadata, self.metrics, config)
-        sequences = None if transaction_manager is None else transaction_manager.sequences
+        transactions = None if transaction_manager is None else transaction_manager.state_machine
         #: The data plane; ``None``: not in use.
-        self._lanes = new_lanes(Sending(self.in_flight, self._responses, self.metrics, sequences))
+        self._lanes = new_lanes(Sending(self.in_flight, self._responses, self.metrics, transactions))
         self._error_backoff = ExponentialBackoff(_ERROR_PAUSE_MS, _ERROR_PAUSE_MAX_MS)
         # Written by any thread, read by the I/O thread.
         self._running = True

@@ -98,7 +98,6 @@ class PartitionSequences:
         producer: the producer id and epoch that the numbers belong to.
         next_sequence: for the next batch without a number.
         last_acked_sequence: the highest that a broker has acknowledged; -1 before the first.
-        is_lent: a lane numbers its batches at present.
         pending: numbered batches whose outcome is open, in sequence order: in flight, or waiting to be sent
             again.
         gap_end: the sequence number after a batch that was given up and may or may not be in the log. The
@@ -108,12 +107,11 @@ class PartitionSequences:
             epoch; those before it are still sent under their numbers. ``None``: there is no such number.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, producer: ProducerIdAndEpoch = NO_PRODUCER) -> None:
         self.pending: list[SequencedBatch] = []
         self._next_ordinal = 0
         self._first_ordinal_of_topic = 0
-        self.is_lent = False
-        self.begin(NO_PRODUCER)
+        self.begin(producer)
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
         """Number from 0 for this producer id and epoch."""
@@ -140,9 +138,9 @@ class PartitionSequences:
             if not self._is_acked(last_acked_sequence):
                 self.last_acked_sequence = last_acked_sequence
 
-    def adopt(self, batch: SequencedBatch, producer_id: int, epoch: int, sequence: int) -> None:
+    def adopt(self, batch: SequencedBatch, numbers: tuple[int, int, int], is_transactional: bool) -> None:
         """A batch that a lane has numbered and sent is pending."""
-        batch.set_producer_state(producer_id, epoch, sequence, is_transactional=False)
+        batch.set_producer_state(*numbers, is_transactional)
         batch.ordinal = self._next_ordinal
         self._next_ordinal += 1
         self.pending.append(batch)

@@ -61,6 +61,8 @@ class SequenceTracker:
         self.producer = NO_PRODUCER
         self._has_producer = False
         self._partitions: dict[TopicPartition, PartitionSequences] = {}
+        #: The partitions whose batches lanes number at present.
+        self._lent: set[TopicPartition] = set()
         #: When the leader last acknowledged this producer id. A leader without state for an id accepts a
         #: batch with any number as its first: of two batches in flight, the later one could become the first
         #: (KAFKA-14359). With state, even of an earlier epoch, it accepts them in order only.
@@ -85,7 +87,7 @@ class SequenceTracker:
 
         An application thread that takes a transaction over calls this while the I/O thread may be in
         ``note_topic_ids``. All other calls of the I/O thread find nothing to do then: no batch is numbered
-        and no partition has a gap.
+        and no partition has a gap. Lanes keep what was lent to them, and number from 0 as well.
         """
         self.set_producer(producer)
         self._partitions.clear()
@@ -113,11 +115,11 @@ class SequenceTracker:
     def may_drain(self, batch: SequencedBatch, now_ms: int) -> bool:
         """Whether the first batch of a partition's queue may be sent now."""
         topic_partition = batch.topic_partition
+        if self._lent and topic_partition in self._lent:
+            return False  # its lane was told to return the numbers, see FastLanes
         partition = self._partitions.get(topic_partition)
         if partition is None:
             return self._has_producer
-        if partition.is_lent:
-            return False  # its lane was told to return the numbers, see FastLanes
         if batch.base_sequence != NO_SEQUENCE:
             return partition.is_first(batch) and not partition.awaits_restart(batch)
         if not self._has_producer or (self.gapped and topic_partition in self.gapped):
@@ -139,12 +141,16 @@ class SequenceTracker:
         """The batch goes into a request now: number it, if it has no number yet."""
         if batch.base_sequence != NO_SEQUENCE:
             return
-        partition = self._partitions.get(batch.topic_partition)
-        if partition is None:
-            partition = self._partitions[batch.topic_partition] = PartitionSequences()
+        partition = self._partition(batch.topic_partition)
         if partition.producer is not self.producer and self._is_stale(partition):
             partition.begin(self.producer)
         partition.assign(batch, self._is_transactional)
+
+    def _partition(self, topic_partition: TopicPartition) -> PartitionSequences:
+        partition = self._partitions.get(topic_partition)
+        if partition is None:
+            partition = self._partitions[topic_partition] = PartitionSequences(self.producer)
+        return partition
 
     def _is_stale(self, partition: PartitionSequences) -> bool:
         """Whether the partition still uses an earlier producer id or epoch."""
@@ -162,16 +168,14 @@ class SequenceTracker:
             Producer id, epoch, next sequence number, and when the leader has acknowledged them last (-1:
             never); ``None``: not now, because batches are pending, or there is no producer id, or a gap.
         """
-        if not self._has_producer or topic_partition in self.gapped:
+        if not self._has_producer or topic_partition in self.gapped or topic_partition in self._lent:
             return None
-        partition = self._partitions.get(topic_partition)
-        if partition is None:
-            partition = self._partitions[topic_partition] = PartitionSequences()
-        if partition.pending or partition.is_lent:
+        partition = self._partition(topic_partition)
+        if partition.pending:
             return None
         if partition.producer is not self.producer and self._is_stale(partition):
             partition.begin(self.producer)
-        partition.is_lent = True
+        self._lent.add(topic_partition)
         producer_id, epoch = partition.producer
         acknowledged_ms = self._acknowledged_ms.get(topic_partition, -1)
         return producer_id, epoch, partition.next_sequence, acknowledged_ms
@@ -179,22 +183,20 @@ class SequenceTracker:
     def note_lent(
         self, topic_partition: TopicPartition, count: int, last_acked_sequence: int, acknowledged_ms: int
     ) -> None:
-        """So many batches of a lane were acknowledged since the last call."""
-        partition = self._partitions[topic_partition]
+        """So many batches of a lane were acknowledged since the last call, or since ``reset``."""
+        partition = self._partition(topic_partition)
         partition.note_lent(count, last_acked_sequence)
         if count and partition.producer.producer_id == self.producer.producer_id:
             self._acknowledged_ms[topic_partition] = acknowledged_ms
 
     def adopt(self, batch: SequencedBatch, numbers: tuple[int, int, int]) -> None:
         """A batch that a lane has numbered is in flight. Later ones of its partition follow."""
-        producer_id, epoch, sequence = numbers
-        self._partitions[batch.topic_partition].adopt(batch, producer_id, epoch, sequence)
+        self._partition(batch.topic_partition).adopt(batch, numbers, self._is_transactional)
 
     def end_loan(self, topic_partition: TopicPartition, next_sequence: int) -> None:
         """Number the batches of the partition here again, from this number on."""
-        partition = self._partitions[topic_partition]
-        partition.is_lent = False
-        partition.next_sequence = next_sequence
+        self._lent.discard(topic_partition)
+        self._partition(topic_partition).next_sequence = next_sequence
 
     # -- after it was sent -----------------------------------------------------------------------------
 

@@ -195,7 +195,7 @@ class TransactionProtocol(CoordinatorTask):
                 return TxnOffsetCommit(identity, task.group, dict(task.remaining))
         if not life.is_ending or has_incomplete or life.sequences.has_pending:
             return None
-        if not transaction.may_have_started:
+        if not life.may_have_started():
             # No broker knows of it, and some brokers refuse to end a transaction that never started.
             self._ended(transaction, NO_PRODUCER)
             return self._choose_next_request()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from kproducer._core.runtime.guarded_logger import GuardedLogger, error_fields
 from kproducer._core.transactions.partition_sequences import ProducerIdAndEpoch
@@ -55,6 +55,7 @@ from kproducer.types import TopicPartition
 _log = GuardedLogger(__name__)
 _S = TransactionState
 _ENDING: Final = (_S.COMMITTING, _S.ABORTING)
+_SENDING: Final = (_S.IN_TRANSACTION, _S.COMMITTING)
 
 #: The errors that end the producer and that callers tell from others.
 _KEPT: Final = (FencedError, BootstrapResolutionError)
@@ -111,6 +112,8 @@ class TransactionStateMachine:
         can_raise_epoch: whether the coordinator assigns the next epoch to the producer that has this one
             (KIP-360).
         lock: see above.
+        data_plane: the compiled part that takes and sends records of the open transaction by itself
+            (``sender/fast_lanes.py``); ``None``: there is none.
     """
 
     def __init__(self, transactional_id: str | None, hooks: ProducerHooks) -> None:
@@ -125,6 +128,7 @@ class TransactionStateMachine:
         self.sequences = SequenceTracker(transactional_id is not None)
         self.can_raise_epoch = False
         self.lock = threading.RLock()
+        self.data_plane: Any = None
 
     @property
     def uses_version_2(self) -> bool:
@@ -148,6 +152,11 @@ class TransactionStateMachine:
         """Whether a transaction is being committed or aborted."""
         return self.state in _ENDING
 
+    @property
+    def sending_transaction(self) -> OpenTransaction | None:
+        """The open transaction, if batches of it that were never sent may be sent."""
+        return self.transaction if self.state in _SENDING else None
+
     def move_to(self, state: TransactionState) -> None:
         """Change the state. Raises IllegalStateError for a transition that is not legal."""
         if state not in LEGAL_TRANSITIONS[self.state]:
@@ -160,9 +169,38 @@ class TransactionStateMachine:
     def _enter(self, state: TransactionState) -> None:
         if self.state is _S.IN_TRANSACTION:
             self.hooks.gate(False)
+            self._let_data_plane_append(False)
+        if state is _S.IN_TRANSACTION:
+            self._let_data_plane_append(True)
         self.state = state
         if state is _S.IN_TRANSACTION:
             self.hooks.gate(True)
+
+    def _let_data_plane_append(self, may_append: bool) -> None:
+        """The gate of appends that ask neither ``check_send`` nor the fast path again.
+
+        Closed before anyone asks whether batches are left: see ``takes_records_of`` in ``_lane.pyx``.
+        """
+        plane = self.data_plane
+        if plane is not None and may_append:
+            plane.begin_transaction(self.transaction, self.uses_version_2)
+        elif plane is not None:
+            plane.end_transaction()
+
+    def _number_from_0(self, producer: ProducerIdAndEpoch) -> None:
+        """Use this producer id and epoch for the next transaction. No batch is left of the last one."""
+        self.sequences.reset(producer)
+        if self.data_plane is not None:
+            self.data_plane.number(*producer)
+
+    def may_have_started(self) -> bool:
+        """Whether the coordinator may know of the open transaction. The lock is held."""
+        transaction = self.transaction
+        if transaction is None:
+            return False
+        if self.data_plane is not None and not transaction.is_taken_over and self.data_plane.has_sent:
+            transaction.may_have_started = True
+        return transaction.may_have_started
 
     # -- application threads: steps of producers with a transactional id -------------------------------
 
@@ -300,13 +338,15 @@ class TransactionStateMachine:
             transaction = self.transaction
             if self.state is not _S.PREPARED or transaction is None or transaction.is_taken_over:
                 transaction = self._check_in_transaction("prepare")
+                self._let_data_plane_append(False)
                 if self.hooks.has_unwritten() or transaction.new_partitions or transaction.offsets:
+                    self._let_data_plane_append(True)
                     raise IllegalStateError(
                         "prepare: some records or offsets are not written yet; flush first"
                     )
                 self.move_to(_S.PREPARED)
             assert self.transactional_id is not None
-            is_empty = not transaction.may_have_started
+            is_empty = not self.may_have_started()
             # Other processes may send EndTxn, and this one does not learn whether it was answered.
             transaction.must_raise_epoch |= transaction.version < 2 and not is_empty
             return PreparedTransaction(
@@ -353,7 +393,7 @@ class TransactionStateMachine:
             self.transaction = OpenTransaction(
                 prepared.transaction_version, is_taken_over=True, has_started=not prepared.is_empty
             )
-            self.sequences.reset(producer)
+            self._number_from_0(producer)
             return self
 
     # -- application threads: checks -------------------------------------------------------------------
@@ -487,7 +527,7 @@ class TransactionStateMachine:
         if self.transactional_id is None:
             self.sequences.set_producer(producer)
         else:
-            self.sequences.reset(producer)
+            self._number_from_0(producer)
         self.move_to(_S.READY)
         self._end_operation(None)
 
@@ -508,7 +548,7 @@ class TransactionStateMachine:
         assert transaction is not None
         self.cause = self.transaction = None
         if producer.is_valid:
-            self.sequences.reset(producer)
+            self._number_from_0(producer)
         self.move_to(_S.UNINITIALIZED if transaction.is_taken_over else _S.READY)
         self._end_operation(None)
 

@@ -149,6 +149,7 @@ cdef class FastSend:
         cdef StickyPartition sticky = None
         cdef RecordAppender appender
         cdef AppendSlot slot
+        cdef FastPart part
         cdef Record record
         cdef bytes tail = None
         cdef Py_ssize_t number
@@ -188,7 +189,9 @@ cdef class FastSend:
                 number = partition_of_key(record.key, record.key_size, count)
         slot = slot_of(slots, number)
         if slot is not None and slot.part is not None:
-            if not append_to_part(<FastPart?>slot.part, &record, future, on_delivery, sticky, None):
+            part = <FastPart?>slot.part
+            # `slots` were there just now, so this is the transaction in which they were.
+            if not append_to_part(part, &record, future, on_delivery, sticky, part.plane.transaction, None):
                 return None
             return future
         appender = open_appender(slots, number, sticky)

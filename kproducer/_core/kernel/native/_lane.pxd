@@ -14,6 +14,8 @@ cdef extern from "plane.h" nogil:
         KP_FRAME_UNUSUAL
     ctypedef struct KpPlane:
         int64_t linger_ms, request_timeout_ms, delivery_timeout_ms, longest_open_ms
+        bint is_transactional
+        int64_t generation
     ctypedef struct KpTopic:
         KpPart **parts
         int32_t part_count
@@ -32,7 +34,7 @@ cdef extern from "plane.h" nogil:
         bint is_numbered
         int16_t producer_epoch
         int32_t next_sequence, last_acked_sequence, settled_count
-        int64_t producer_id, acknowledged_ms
+        int64_t producer_id, acknowledged_ms, generation
     ctypedef struct KpBatch:
         KpBatch *next
         KpPart *part
@@ -95,6 +97,10 @@ cdef class Plane:
     cdef unsigned long io_thread_id
     cdef tuple _sizes
     cdef Py_ssize_t _batch_size, _first_bytes, _share_bytes
+    # The transaction that takes records: any thread reads it, with the interpreter lock. None: there is none.
+    cdef readonly object transaction
+    cdef bint _adds_partitions
+    cdef object _last_transaction, _on_refusal
 
     cdef int wake(self) except -1
     cdef int64_t next_ms(self) noexcept
@@ -149,10 +155,14 @@ cdef class FastPart:
     cdef readonly object topic_partition
     cdef public bint fills_batches
     cdef readonly bint is_refusing
+    # The transaction to which the partition was added, and whose records it takes; None: it takes those of any
+    # transaction of version 2, and those of a producer without transactions.
+    cdef public object added_to
     cdef public long long next_order
 
 
 # Appends to the armed partition. 0: the general path has to do it, nothing has changed.
-# `sticky`: why it was chosen. `given`: a batch without records that may be used.
+# `sticky`: why it was chosen. `transaction`: to which the record belongs. `given`: a batch without records that may be
+# used.
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
-                        StickyPartition sticky, FastBatch given) except -1
+                        StickyPartition sticky, object transaction, FastBatch given) except -1

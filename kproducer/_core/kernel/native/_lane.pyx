@@ -69,6 +69,10 @@ cdef extern from "plane.c" nogil:
     int64_t kp_lane_take_held(KpLane *lane, unsigned char *target)
     void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms)
     void kp_plane_set_sends_everything(KpPlane *plane, int on)
+    void kp_plane_number(KpPlane *plane, int64_t producer_id, int16_t producer_epoch)
+    bint kp_plane_has_sent(KpPlane *plane)
+    void kp_plane_begin_transaction(KpPlane *plane)
+    void kp_part_renumber(KpPart *part)
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() noexcept
@@ -184,6 +188,44 @@ cdef class Plane:
         kp_plane_set_sends_everything(&self.c, on)
         if on:
             self.wake()
+
+    # Transactions. See TransactionStateMachine, which calls these with its lock held.
+
+    def use_transactions(self, on_refusal):
+        """Take records only within transactions.
+
+        Args:
+            on_refusal: called when a batch without records disappears after the transaction has ended: the I/O thread may
+                have waited for it.
+        """
+        self.c.is_transactional = True
+        self._on_refusal = on_refusal
+
+    def begin_transaction(self, transaction not None, bint adds_partitions):
+        """Take its records, just before others do; again after ``end_transaction`` if it has not ended after all.
+
+        Args:
+            transaction: any object.
+            adds_partitions: it has version 2. If not, each partition takes records only if it was ``added_to`` it.
+        """
+        if transaction is not self._last_transaction:
+            kp_plane_begin_transaction(&self.c)
+            self._last_transaction = transaction
+        self._adds_partitions = adds_partitions
+        self.transaction = transaction
+
+    def end_transaction(self):
+        """Take no more records. The batch of each record that was taken is in ``incomplete`` already."""
+        self.transaction = None
+
+    @property
+    def has_sent(self):
+        """Whether a batch of the open transaction, or of the last one, may be on its way. Any thread."""
+        return kp_plane_has_sent(&self.c)
+
+    def number(self, long long producer_id, int epoch):
+        """Number the next batch of each partition 0, with these. No batch is left, and no transaction takes records."""
+        kp_plane_number(&self.c, producer_id, <int16_t>epoch)
 
     cdef int wake(self) except -1:
         cdef unsigned long long one = 1
@@ -646,6 +688,7 @@ cdef class FastPart:
         if self.c.flying_first != NULL:
             raise ValueError("batches are in flight")
         self.c.is_numbered = True
+        self.c.generation = self.plane.c.generation
         self.c.producer_id = producer_id
         self.c.producer_epoch = <int16_t>epoch
         self.c.next_sequence = next_sequence
@@ -656,10 +699,12 @@ cdef class FastPart:
     @property
     def next_sequence(self):
         """Of its next batch. I/O thread."""
+        kp_part_renumber(&self.c)
         return self.c.next_sequence
 
     def take_acknowledged(self):
         """(how many batches were acknowledged since the last call, last sequence number, when). I/O thread."""
+        kp_part_renumber(&self.c)
         count = self.c.settled_count
         self.c.settled_count = 0
         return count, self.c.last_acked_sequence, self.c.acknowledged_ms
@@ -739,15 +784,17 @@ cdef class FastPart:
         """The producer is being closed: take no more records. What it has will be sent."""
         self.is_refusing = True
 
-    def try_append(self, timestamp_ms, key, value, headers, on_delivery, buffer=None):
+    def try_append(self, timestamp_ms, key, value, headers, on_delivery, transaction=None, buffer=None):
         """Encode one record; begin a batch with it if need be.
 
         Args:
+            transaction: to which the record belongs; ``None``: the producer has none.
             buffer: for the batch, if one is begun; ``None``: it takes one from the pool.
 
         Returns:
-            (the record's future, whether ``buffer`` is in use). Without a future nothing has changed, and the partition
-            is not armed any more, or there is no memory: ``needed_bytes`` says how much a batch takes.
+            (the record's future, whether ``buffer`` is in use). Without a future nothing has changed: the partition is
+            not armed any more, or not for this transaction, or there is no memory: ``needed_bytes`` says how much a
+            batch takes.
 
         Raises:
             TypeError, ValueError, OverflowError: as ``BatchWriter.append``.
@@ -760,7 +807,7 @@ cdef class FastPart:
         if buffer is not None:
             begun = new_batch(self, buffer)
         try:
-            if not append_to_part(self, &record, future, on_delivery, None, begun):
+            if not append_to_part(self, &record, future, on_delivery, None, transaction, begun):
                 future = None
             is_used = begun is not None and begun.c.part != NULL
         finally:
@@ -875,8 +922,11 @@ cdef class FastBatch(_LazyResult):
         plane._deallocate(buffer)
 
     cdef abandon(self):
-        """It takes no record; its buffer is the caller's. A flush may have found it meanwhile."""
-        self.part.plane.incomplete.pop(self, None)
+        """It takes no record; its buffer is the caller's. A flush may have found it meanwhile, or the end of a transaction."""
+        cdef Plane plane = self.part.plane
+        plane.incomplete.pop(self, None)
+        if plane.c.is_transactional and plane.transaction is None:
+            plane._on_refusal()
         self.appender = None
         self.outcome.settled = self.outcome.done = True
         if self._made is not None:
@@ -943,8 +993,22 @@ cdef object grow(FastBatch batch, object larger, Py_ssize_t batch_size):
     return old
 
 
+cdef inline bint takes_records_of(FastPart part, object transaction):
+    """Whether this transaction takes records, and the partition is armed for it.
+
+    Asked when the batch is in ``incomplete``. The transaction stops to take records before anyone asks whether a batch is
+    left, so it does not end before this batch has its outcome.
+    """
+    cdef Plane plane = part.plane
+    if not plane.c.is_transactional:
+        return True
+    if transaction is None or transaction is not plane.transaction:
+        return False
+    return part.added_to is None if plane._adds_partitions else part.added_to is transaction
+
+
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
-                        StickyPartition sticky, FastBatch given) except -1:
+                        StickyPartition sticky, object transaction, FastBatch given) except -1:
     cdef Plane plane = part.plane
     cdef FastBatch begun = given    # takes the record if no batch is open
     cdef object buffer = None       # of `begun`, if that is not given
@@ -963,7 +1027,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
             wanted = 0
             lock(&part.c)
             try:
-                if part.c.lane == NULL or part.is_refusing:
+                if part.c.lane == NULL or part.is_refusing or not takes_records_of(part, transaction):
                     break
                 if part.c.open != NULL:
                     batch = <FastBatch>part.c.open.owner

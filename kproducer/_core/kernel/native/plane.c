@@ -22,6 +22,7 @@ enum {
     /* A larger response is unusual. */
     MOST_RESPONSE_BYTES = 1 << 20,
     MOST_VARINT_BYTES = 5,
+    TRANSACTIONAL = 0x10,   /* among the attributes of a batch */
 };
 
 /* -- big-endian numbers */
@@ -110,7 +111,7 @@ void kp_batch_finish(KpBatch *batch) {
     put32(at + 8, (uint32_t)(batch->end - 12));
     put32(at + 12, UINT32_MAX);                     /* partition leader epoch */
     at[16] = 2;                                     /* magic */
-    put16(at + 21, 0);                              /* attributes */
+    put16(at + 21, batch->part && batch->part->plane->is_transactional ? TRANSACTIONAL : 0);
     put32(at + 23, (uint32_t)(batch->record_count - 1));
     put64(at + 27, (uint64_t)batch->base_timestamp_ms);
     put64(at + 35, (uint64_t)batch->max_timestamp_ms);
@@ -129,6 +130,15 @@ void kp_batch_finish(KpBatch *batch) {
 
 void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms) { atomic_store(&plane->sleep_until_ms, until_ms); }
 void kp_plane_set_sends_everything(KpPlane *plane, int on) { atomic_store(&plane->sends_everything, on); }
+
+void kp_plane_number(KpPlane *plane, int64_t producer_id, int16_t producer_epoch) {
+    plane->generation++;
+    plane->producer_id = producer_id;
+    plane->producer_epoch = producer_epoch;
+}
+
+bool kp_plane_has_sent(KpPlane *plane) { return atomic_load(&plane->has_sent); }
+void kp_plane_begin_transaction(KpPlane *plane) { atomic_store(&plane->has_sent, false); }
 
 /* -- lists of partitions: due_mu is held */
 
@@ -232,6 +242,18 @@ bool kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms) {
 bool kp_part_close_open(KpPart *part, int64_t now_ms) {
     close_open(part, now_ms);
     return part->lane && place(part, false) < atomic_load(&part->plane->sleep_until_ms);
+}
+
+void kp_part_renumber(KpPart *part) {
+    const KpPlane *plane = part->plane;
+    if (part->generation == plane->generation || part->flying_count) return;
+    part->generation = plane->generation;
+    /* A leader that knows the producer id takes batches of the next epoch in order only, too. */
+    if (part->producer_id != plane->producer_id) part->acknowledged_ms = -1;
+    part->producer_id = plane->producer_id;
+    part->producer_epoch = plane->producer_epoch;
+    part->next_sequence = part->settled_count = 0;
+    part->last_acked_sequence = -1;
 }
 
 KpBatch *kp_part_detach(KpPart *part) {
@@ -347,9 +369,11 @@ static KpBatch *take_first(KpLane *lane, KpPart *part, int64_t now_ms, int64_t r
     kp_part_lock(part);
     if (part->lane == lane) {
         batch = part->head ? part->head : part->open;
+        if (batch && part->is_numbered) kp_part_renumber(part);
         /* Brokers remember five batches of a producer; and one that has forgotten it would accept any as the first. */
         part->is_held = batch && part->is_numbered && part->flying_count
-            && (part->flying_count >= KP_MOST_FLYING || part->acknowledged_ms < 0
+            && (part->flying_count >= KP_MOST_FLYING || part->generation != part->plane->generation
+                || part->acknowledged_ms < 0
                 || now_ms - part->acknowledged_ms >= KP_REMEMBERED_MS);
         if (part->is_held) {
             batch = NULL;
@@ -366,6 +390,7 @@ static KpBatch *take_first(KpLane *lane, KpPart *part, int64_t now_ms, int64_t r
             batch->next = NULL;
             batch->state = KP_FLYING;
             if (part->is_numbered) {
+                if (lane->plane->is_transactional) atomic_store(&lane->plane->has_sent, true);
                 batch->producer_id = part->producer_id;
                 batch->producer_epoch = part->producer_epoch;
                 batch->sequence = part->next_sequence;

@@ -12,7 +12,8 @@
  *
  * Structures and their owners
  *
- *   KpPlane     one per producer.      `sleep_until_ms`, `sends_everything`: atomic. The rest: fixed.
+ *   KpPlane     one per producer.      `sleep_until_ms`, `sends_everything`, `has_sent`: atomic. The producer id of a
+ *                                      transactional producer: see there. The rest: fixed.
  *   KpLane      one per connection.    `due`, `lingering`: due_mu. The rest: the I/O thread.
  *   KpPart      one per partition.     `lane`, `open`, `head`, `tail`: mu; `flying_*`: the I/O thread; the fields of the
  *                                      list that it is in: due_mu of its lane.
@@ -40,6 +41,10 @@
  *     KP_FRAME_FOREIGN   answers a request that Python sent before the lane was armed: Python gets the frame, and
  *                        handles it before the lane reads what is behind it (kp_lane_hold)
  *     KP_FRAME_UNUSUAL   everything else: Python gets all bytes from this frame on; disarm the lane
+ *   a transaction ends                             caller    nothing: the binding refuses appends until the next one, and
+ *                                                            Python ends it only once no batch is left
+ *   new producer id or epoch of a transactional    Python    kp_plane_number: a partition numbers from 0 when it sends
+ *   producer                                                 its next batch
  *   everything else: timeouts, disconnects, metadata, a request of Python on this connection, purge, abort, close
  *                                                  I/O       kp_part_detach for each partition, kp_lane_take_requests
  */
@@ -76,6 +81,12 @@ struct KpPlane {
     int64_t linger_ms, request_timeout_ms, delivery_timeout_ms, longest_open_ms;
     _Atomic int64_t sleep_until_ms;     /* the I/O thread is awake: INT64_MIN; asleep: when it will wake by itself */
     atomic_int sends_everything;        /* flushes, threads that wait for memory, the close: nothing lingers */
+    bool is_transactional;
+    atomic_bool has_sent;       /* a batch of the open transaction may be on its way: set before its first byte is */
+    /* Of a transactional producer. Written with the interpreter lock, while no transaction takes records and no batch
+     * is left; so the I/O thread reads it only when it has a batch to number, which was appended after that. */
+    int64_t generation, producer_id;
+    int16_t producer_epoch;
 };
 
 /* A batch. Its memory, from the header on, belongs to `owner`, which keeps it until the batch is settled or detached. */
@@ -127,6 +138,7 @@ struct KpPart {
     /* Idempotence. The lane numbers the batches while the partition is armed: with the lock, in the order of the
      * frames. Only the I/O thread reads and writes these, except `is_held` (mu). */
     bool is_numbered;
+    int64_t generation;     /* of the plane's producer id, to which the numbers belong */
     bool is_held;           /* nothing may be sent until a batch in flight is acknowledged */
     int16_t producer_epoch;
     int32_t next_sequence, last_acked_sequence, flying_count;
@@ -192,13 +204,18 @@ struct KpLane {
 
 uint32_t kp_crc32c(const unsigned char *data, size_t size);
 uint32_t kp_crc32c_table(const unsigned char *data, size_t size);
-/* Writes header and checksum; as `write_batch_header` without compression, transaction and producer id. */
+/* Writes header and checksum; as `write_batch_header` without compression. */
 void kp_batch_finish(KpBatch *batch);
 
 /* -- the producer */
 
 void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms);
 void kp_plane_set_sends_everything(KpPlane *plane, int on);
+/* All partitions use this producer id and epoch from their next batch on, and number it 0. */
+void kp_plane_number(KpPlane *plane, int64_t producer_id, int16_t producer_epoch);
+/* Whether a batch of the transaction may have been sent. */
+bool kp_plane_has_sent(KpPlane *plane);
+void kp_plane_begin_transaction(KpPlane *plane);
 
 /* -- partitions: any thread */
 
@@ -221,6 +238,8 @@ void kp_part_adopt(KpPart *part, KpBatch *batch);
 int kp_part_waiting_count(KpPart *part);
 /* The open batch is full: as `kp_part_begin`, without another one. */
 bool kp_part_close_open(KpPart *part, int64_t now_ms);
+/* Numbers from 0 if the plane has another producer id or epoch, unless a batch is in flight. The I/O thread. */
+void kp_part_renumber(KpPart *part);
 /* Disarms: returns the batches that are not in flight, oldest first, linked by `next`. The last one may be OPEN. */
 KpBatch *kp_part_detach(KpPart *part);
 
