@@ -65,3 +65,9 @@ def armed_partitions(producer: KafkaProducer) -> int:
     """How many partitions the lanes have now."""
     queues = _engine(producer).accumulator.queues.all_queues()
     return sum(queue.slot.part is not None for queue in queues)
+
+
+def use_transaction_version(producer: KafkaProducer, version: int) -> None:
+    """Let the next transactions have this version, as if the brokers were upgraded or downgraded."""
+    transactions = _engine(producer).transactions
+    transactions.hooks = transactions.hooks._replace(transaction_version=lambda: version)

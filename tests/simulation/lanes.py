@@ -14,13 +14,15 @@ from kproducer._core.sender.fast_lanes import FastLanes
 
 #: What is counted of them.
 ARMED, SETTLED, TAKEN_BACK = "lane: armed", "lane: settled", "lane: taken back with requests in flight"
-ALL = frozenset({ARMED, SETTLED, TAKEN_BACK} if data_plane is not None else ())
+IN_TRANSACTION, KEPT = "lane: settled in a transaction", "lane: kept for another transaction"
+ALL = frozenset({ARMED, SETTLED, TAKEN_BACK, IN_TRANSACTION, KEPT} if data_plane is not None else ())
 
 
 class _CountedLanes(FastLanes):
     def __init__(self, *arguments: Any, reached: Counter[str], takes_back: Callable[[], bool]) -> None:
         super().__init__(*arguments, takes_back)
         self._reached = reached
+        self._epochs: dict[Any, int] = {}
 
     def _arm_partition(self, *arguments: Any) -> bool:
         is_done = super()._arm_partition(*arguments)
@@ -33,6 +35,11 @@ class _CountedLanes(FastLanes):
 
     def _count(self, each: Any, now_ms: int) -> None:
         self._reached[SETTLED] += int(each.lane.requests)
+        if self._transactions is not None and each.lane.requests:
+            self._reached[IN_TRANSACTION] += int(each.lane.requests)
+            epoch = self._transactions.sequences.producer.epoch
+            self._reached[KEPT] += self._epochs.setdefault(each, epoch) != epoch
+            self._epochs[each] = epoch
         super()._count(each, now_ms)
 
 

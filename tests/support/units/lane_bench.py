@@ -24,6 +24,7 @@ from kproducer._core.sender.produce_requests import (
     encoded_topic_name,
     fields_before_topics,
 )
+from kproducer._core.transactions.transaction_state_machine import ProducerHooks, TransactionStateMachine
 from kproducer.types import RecordMetadata, TopicPartition
 
 FIRST_WITH_IDS = 13
@@ -39,9 +40,15 @@ class Bench:
         linger_ms: int = 0,
         first_bytes: int = 4096,
         has_wake_descriptor: bool = False,
+        transactional_id: str | None = None,
         **lane: Any,
     ) -> None:
         self.version = version
+        self.transactional_id = transactional_id
+        #: Of transactional producers: producer id, epoch, next sequence, ms of the last acknowledgement.
+        self.numbers = (7, 3, 5, 0)
+        self.refusals: list[None] = []
+        self.on_allocate: Any = lambda: None
         self.taken = 0
         self.sizes: list[int] = []
         self.is_empty = False
@@ -67,7 +74,10 @@ class Bench:
         self.ours.setblocking(False)
         self.theirs.setblocking(False)
         options = {"most_in_flight": 5, "most_request_bytes": 1 << 20, **lane}
-        fields = fields_before_topics(version, "me", -1, 30_000, None)
+        if transactional_id is not None:
+            self.plane.use_transactions(lambda: self.refusals.append(None))
+            self.plane.number(7, 3)
+        fields = fields_before_topics(version, "me", -1, 30_000, transactional_id)
         self.lane = data_plane.FastLane(self.plane, "1", self.ours.fileno(), version, fields, **options)
         self.plane.add_lane(self.lane)
         self.lane.is_armed = True
@@ -77,6 +87,7 @@ class Bench:
         self.now_ms = 1000
 
     def allocate(self, size: int) -> bytearray | None:
+        self.on_allocate()
         if self.is_empty:
             return None
         buffer = bytearray(size)
@@ -95,13 +106,15 @@ class Bench:
             self.topics[topic] = data_plane.FastTopic(topic, encoded, by_id)
         if (topic, partition) not in self.parts:
             part = data_plane.FastPart(self.plane, self.topics[topic], TopicPartition(topic, partition))
+            if self.transactional_id is not None:
+                part.number(*self.numbers)
             part.arm(self.lane)
             self.parts[topic, partition] = part
         return self.parts[topic, partition]
 
     def send(self, topic: str, partition: int, value: bytes, on_delivery: Any = None) -> Any:
         future, _ = self.part(topic, partition).try_append(
-            1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery
+            1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery, self.plane.transaction
         )
         return future
 
@@ -121,8 +134,15 @@ class Bench:
             batch = ProducerBatch(TopicPartition(topic, partition), builder, 0)
             for value in values:
                 assert batch.try_append(1_700_000_000_000, b"k", value, [("h", b"1")], None)
+            if self.transactional_id is not None:
+                producer_id, epoch, sequence, _ = self.numbers
+                batch.set_producer_state(producer_id, epoch, sequence, is_transactional=True)
             made.append(batch)
-        builder = ProduceRequestBuilder(made, self.ids, ProducerConfig(bootstrap_servers=("b:1",)), None)
+        transactions = None
+        if self.transactional_id is not None:
+            transactions = TransactionStateMachine(self.transactional_id, ProducerHooks())
+        config = ProducerConfig(bootstrap_servers=("b:1",))
+        builder = ProduceRequestBuilder(made, self.ids, config, transactions)
         return b"".join(builder.build_frame(self.version, correlation_id, "me"))
 
     def response(

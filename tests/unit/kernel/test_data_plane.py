@@ -60,6 +60,114 @@ def test_a_frame_is_that_of_the_builder(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_frame_of_a_transaction_is_that_of_the_builder(version: int) -> None:
+    bench = Bench(version, transactional_id="tx")
+    try:
+        transaction = object()
+        bench.plane.begin_transaction(transaction, True)
+        assert not bench.plane.has_sent
+        for topic, partition, value in [("t", 0, b"a"), ("uu", 3, b"b" * 200), ("t", 1, b""), ("t", 0, b"c")]:
+            assert bench.send(topic, partition, value) is not None
+        assert not bench.plane.has_sent
+        assert bench.lane.drain(bench.now_ms) == 1
+        assert bench.plane.has_sent
+        bench.plane.end_transaction()
+        bench.plane.begin_transaction(transaction, True)
+        assert bench.plane.has_sent
+        expected = [("t", 0, [b"a", b"c"]), ("uu", 3, [b"b" * 200]), ("t", 1, [b""])]
+        assert bench.sent() == bench.expected(expected)
+    finally:
+        bench.close()
+
+
+@pytest.fixture
+def transactional() -> Iterator[Bench]:
+    made = Bench(12, transactional_id="tx")
+    yield made
+    made.close()
+
+
+def test_another_epoch_numbers_from_0_without_a_hand_over(transactional: Bench) -> None:
+    bench = transactional
+    for number, (epoch, sequence) in enumerate([(3, 5), (4, 0), (5, 0)]):
+        if number:
+            bench.plane.number(7, epoch)
+        bench.numbers = (7, epoch, sequence, 0)
+        bench.plane.begin_transaction(object(), True)
+        assert not bench.plane.has_sent
+        assert bench.send("t", 0, b"v") is not None
+        assert bench.lane.drain(bench.now_ms) == 1
+        assert bench.sent() == bench.expected([("t", 0, [b"v"])], number)
+        assert bench.receive(bench.response([("t", 0, number)], number)) == ([], None, 1)
+        bench.plane.end_transaction()
+    assert bench.part("t", 0).take_acknowledged()[:2] == (1, 0)
+    assert bench.part("t", 0).next_sequence == 1
+
+
+def test_a_partition_that_was_not_used_since_returns_no_number_of_the_earlier_epoch(
+    transactional: Bench,
+) -> None:
+    bench = transactional
+    bench.plane.begin_transaction(object(), True)
+    assert bench.send("t", 0, b"v") is not None
+    bench.lane.drain(bench.now_ms)
+    bench.receive(bench.response([("t", 0, 0)]))
+    bench.plane.end_transaction()
+    bench.plane.number(8, 0)
+    part = bench.part("t", 0)
+    part.disarm()
+    assert part.next_sequence == 0
+    assert part.take_acknowledged() == (0, -1, -1)
+
+
+def test_outside_of_its_transaction_no_record_is_taken(transactional: Bench) -> None:
+    bench = transactional
+    part = bench.part("t", 0)
+    first, second = object(), object()
+    record = (1_700_000_000_000, None, b"v", None, None)
+    assert part.try_append(*record, None) is None
+    assert part.try_append(*record, first) is None
+    bench.plane.begin_transaction(first, False)
+    # Version 1: only once the partition was added to it.
+    assert part.try_append(*record, first) is None
+    part.added_to = first
+    assert part.try_append(*record, first) is not None
+    bench.plane.end_transaction()
+    assert part.try_append(*record, first) is None
+    bench.plane.begin_transaction(second, False)
+    assert part.try_append(*record, first) is None
+    assert part.try_append(*record, second) is None
+    bench.plane.end_transaction()
+    bench.plane.begin_transaction(second, True)
+    # It was armed for a connection whose requests do not add partitions.
+    assert part.try_append(*record, second) is None
+    part.added_to = None
+    assert part.try_append(*record, second) is not None
+    assert part.try_append(*record, first) is None
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_a_transaction_that_ends_during_an_append_refuses_the_record(
+    transactional: Bench, another: bool
+) -> None:
+    bench = transactional
+    bench.part("t", 0)
+    bench.plane.begin_transaction(object(), True)
+
+    def end() -> None:
+        bench.plane.end_transaction()
+        if another:
+            bench.plane.begin_transaction(object(), True)
+
+    bench.on_allocate = end
+    assert bench.send("t", 0, b"v") is None
+    assert bench.incomplete == {}
+    assert bench.taken == 0
+    # The end may have waited for the batch; that of another transaction has not begun.
+    assert len(bench.refusals) == (0 if another else 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_usual_response_settles_every_batch_in_any_order(version: int) -> None:
     bench = Bench(version)
     try:

@@ -15,9 +15,9 @@ _CORE = ROOT / "kproducer" / "_core" / "kernel" / "native"
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-@pytest.mark.parametrize("linger", ["", "1"])
+@pytest.mark.parametrize("variant", ["", "LINGER", "TRANSACTIONS"])
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
-def test_order_is_kept_and_nothing_is_stranded(tmp_path: Path, sanitizer: str, linger: str) -> None:
+def test_order_is_kept_and_nothing_is_stranded(tmp_path: Path, sanitizer: str, variant: str) -> None:
     program = tmp_path / "stress"
     sources = [Path(__file__).with_name("data_plane_stress.c"), _CORE / "plane.c"]
     command = ["gcc", "-std=gnu11", "-g", "-O1", f"-fsanitize={sanitizer}", f"-I{_CORE}", *map(str, sources)]
@@ -28,8 +28,8 @@ def test_order_is_kept_and_nothing_is_stranded(tmp_path: Path, sanitizer: str, l
         pytest.skip("this gcc has no sanitizers")
     assert built.returncode == 0, built.stderr
     environment = {**os.environ, "TSAN_OPTIONS": "report_thread_leaks=0", "ASAN_OPTIONS": "detect_leaks=0"}
-    if linger:
-        environment["LINGER"] = linger
+    if variant:
+        environment[variant] = "1"
     done = subprocess.run(
         [program], env=environment, capture_output=True, text=True, check=False, timeout=300
     )

@@ -338,3 +338,40 @@ def test_there_is_no_epoch_after_the_last() -> None:
         ProducerIdAndEpoch(1, 32767).raised()
     with pytest.raises(OverflowError):
         NO_PRODUCER.raised()
+
+
+# -- lanes --------------------------------------------------------------------------------------------
+
+
+def test_a_lane_keeps_the_numbers_of_a_partition_when_a_transaction_ends() -> None:
+    tracker = SequenceTracker(is_transactional=True)
+    tracker.reset(PRODUCER)
+    assert tracker.lend(TP) == (7, 0, 0, -1)
+    tracker.reset(ProducerIdAndEpoch(7, 1))
+    batch = Batch(TP, 2, 0)
+    assert not may_drain(tracker, batch)
+    assert tracker.lend(TP) is None
+    # The lane has sent three records under the new epoch; the last two are in flight.
+    in_flight = Batch(TP, 2, 1)
+    tracker.note_lent(TP, 1, 0, NOW_MS)
+    tracker.adopt(in_flight, (7, 1, 1))
+    in_flight.in_flight = True
+    tracker.end_loan(TP, 3)
+    assert in_flight.is_transactional
+    assert tracker.has_pending
+    assert may_drain(tracker, batch)
+    tracker.drained(batch)
+    assert numbers([in_flight, batch]) == [(1, 1), (1, 3)]
+
+
+def test_a_lane_that_returns_what_it_did_not_use_since_the_last_epoch_changes_nothing() -> None:
+    tracker = SequenceTracker(is_transactional=True)
+    tracker.reset(PRODUCER)
+    tracker.lend(TP)
+    tracker.reset(ProducerIdAndEpoch(7, 1))
+    tracker.note_lent(TP, 0, -1, -1)
+    tracker.end_loan(TP, 0)
+    batch = Batch(TP, 2, 0)
+    assert may_drain(tracker, batch)
+    tracker.drained(batch)
+    assert numbers([batch]) == [(1, 0)]

@@ -823,3 +823,47 @@ def test_another_id_that_is_refused_is_asked_for_again_after_a_pause() -> None:
     assert known.endings == behind.endings == [None]
     assert refused.outcomes == [Outcome.REJECTED]
     assert kit.log(0) == [known.number - 1, known.number, behind.number]
+
+
+class Plane:
+    """Stands for the compiled data plane."""
+
+    def __init__(self) -> None:
+        self.transaction: Any = None
+        self.has_sent = False
+        self.numbers: list[tuple[int, int]] = []
+
+    def begin_transaction(self, transaction: Any, adds_partitions: bool) -> None:
+        self.transaction = transaction
+
+    def end_transaction(self) -> None:
+        self.transaction = None
+
+    def number(self, producer_id: int, epoch: int) -> None:
+        self.numbers.append((producer_id, epoch))
+
+
+@pytest.mark.parametrize("unwritten", [False, True])
+def test_the_data_plane_takes_no_record_while_prepare_looks_for_unwritten_ones(unwritten: bool) -> None:
+    stage = Stage(begin=False)
+    life, plane = stage.manager.state_machine, Plane()
+    life.data_plane = plane
+    seen: list[Any] = []
+
+    def has_unwritten() -> bool:
+        seen.append(plane.transaction)
+        return unwritten
+
+    life.hooks = life.hooks._replace(has_unwritten=has_unwritten)
+    stage.do(life.begin_initialize())
+    life.begin_transaction()
+    assert plane.numbers == [life.sequences.producer]
+    if unwritten:
+        with pytest.raises(IllegalStateError):
+            life.prepare()
+        assert plane.transaction is life.transaction
+    else:
+        plane.has_sent = True
+        assert not life.prepare().is_empty
+        assert plane.transaction is None
+    assert seen == [None]
