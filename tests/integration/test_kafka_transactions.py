@@ -18,6 +18,8 @@ from kproducer import (
     TransactionAbortedError,
 )
 from kproducer._core.client.api_keys import ApiKey
+from kproducer._core.kernel import data_plane
+from tests.scenarios.internals import armed_partitions
 from tests.support.kafka.committed_records import committed_offset, read_committed
 from tests.support.kafka.reader import read_topic
 from tests.support.kafka.topics import create_topic
@@ -151,3 +153,26 @@ def test_a_transaction_that_timed_out_cannot_be_committed(kafka):
         with producer.transaction():
             producer.send("late", b"in time")
     assert committed(kafka, "late") == [b"behind", b"in time"]
+
+
+@pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
+def test_the_data_plane_sends_many_transactions(each_kafka):
+    create_topic(each_kafka.bootstrap_servers, "lanes", 3)
+    expected = [[], [], []]
+    with transactional(each_kafka, "lanes") as producer:
+        producer.init_transactions()
+        for number in range(40):
+            producer.begin_transaction()
+            values = [b"%d-%d" % (number, record) for record in range(90)]
+            for place, value in enumerate(values):
+                future = producer.send("lanes", value, partition=place % 3)
+                if place % 15 == 14:
+                    future.result(60)
+            if number % 4 == 3:
+                producer.abort_transaction()
+                continue
+            assert armed_partitions(producer) > 0
+            producer.commit_transaction()
+            for partition, written in enumerate(expected):
+                written += values[partition::3]
+    assert read_committed(each_kafka.bootstrap_servers, "lanes", 3) == expected
