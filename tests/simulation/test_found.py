@@ -123,6 +123,29 @@ def test_a_commit_whose_effect_is_not_known_does_not_become_an_abort(
     assert not simulate(plan).findings
 
 
+def test_a_lane_waits_for_a_frozen_broker_that_has_not_read_what_python_sends() -> None:
+    """What the lane has is due, but bytes of Python's are to be written first."""
+    steps = (
+        Send(),
+        Send(partition=1),
+        Sleep(0.02),
+        Send(partition=1, count=2, size=461),
+        Send(partition=1, count=3, size=2473),
+        Send(count=3, size=2500),
+    )
+    plan = Plan(
+        seed=1,
+        callers=(Caller(steps),),
+        faults=(AtTime("freeze", 0.01, seconds=0.1),),
+        settings={"batch_size": 1000, "buffer_memory": 20000},
+        topics={"t": 2},
+        partial_rate=0.0,
+        switch_rate=0.0,
+        socket_bytes=4000,
+    )
+    assert not simulate(plan).findings
+
+
 def test_metadata_without_epochs_is_requested_ever_more_rarely_while_only_bootstrap_servers_answer() -> None:
     plan = Plan(
         seed=0,

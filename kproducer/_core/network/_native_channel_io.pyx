@@ -47,7 +47,7 @@ cdef extern from "plane.h" nogil:
         pass
     ctypedef struct KpLane:
         int fd
-        bint stalled, needs_python, has_uncounted
+        bint stalled, behind_python, needs_python, has_uncounted
         int64_t held_size
     ctypedef struct KpStep:
         KpPlane *plane
@@ -877,7 +877,10 @@ cdef class SocketIo:
             if lane.fd < 0 or lane.fd >= self.by_fd_size:
                 continue
             state = self.by_fd[lane.fd]
-            if state == NULL or state.lane != lane or state.broken or state.next < state.count:
+            if state == NULL or state.lane != lane:
+                continue
+            lane.behind_python = state.next < state.count
+            if state.broken or lane.behind_python:
                 continue
             if self.step.next_ms(lane) <= now_ms:
                 self.step.drain(lane, now_ms)

@@ -190,7 +190,8 @@ class PortableChannelIo:
                 continue  # its end is about to be reported
             if lane.holds_bytes:
                 yield from self._feed_lane(channel, lane, b"")
-            if channel.lane is lane and not lane.is_stalled and not channel.sends:
+            lane.is_behind_python = bool(channel.sends)
+            if channel.lane is lane and not lane.is_stalled and not lane.is_behind_python:
                 lane.drain(now_ms)
                 yield from self._write_lane(channel, lane)
 

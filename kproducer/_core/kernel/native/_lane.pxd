@@ -69,7 +69,7 @@ cdef extern from "plane.h" nogil:
         unsigned char *held
         int64_t held_size
         void *owner
-        bint armed, stalled, needs_python, has_uncounted
+        bint armed, stalled, behind_python, needs_python, has_uncounted
         KpRequest *first
     ctypedef struct KpStep:
         KpPlane *plane

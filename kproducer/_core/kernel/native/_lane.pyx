@@ -395,6 +395,15 @@ cdef class FastLane:
         return self.c.stalled
 
     @property
+    def is_behind_python(self):
+        """Whether bytes of Python's have to be written first. The selector sets it before it waits."""
+        return self.c.behind_python
+
+    @is_behind_python.setter
+    def is_behind_python(self, bint is_behind):
+        self.c.behind_python = is_behind
+
+    @property
     def version(self):
         """Of Produce."""
         return self.c.version
@@ -922,15 +931,16 @@ cdef class FastBatch(_LazyResult):
         plane._deallocate(buffer)
 
     cdef abandon(self):
-        """It takes no record; its buffer is the caller's. A flush may have found it meanwhile, or the end of a transaction."""
+        """It takes no record; its buffer is the caller's. A flush may have found it meanwhile, or the end of a
+        transaction."""
         cdef Plane plane = self.part.plane
         plane.incomplete.pop(self, None)
-        if plane.c.is_transactional and plane.transaction is None:
-            plane._on_refusal()
         self.appender = None
         self.outcome.settled = self.outcome.done = True
         if self._made is not None:
             self._made.release()
+        if plane.c.is_transactional and plane.transaction is None:
+            plane._on_refusal()
 
     def _log_raised(self):
         self.result._log_raised()

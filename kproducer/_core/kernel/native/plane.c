@@ -311,7 +311,8 @@ bool kp_part_arm(KpPart *part, KpLane *lane) {
 }
 
 static bool can_send(KpLane *lane) {
-    return lane->armed && !lane->stalled && lane->in_flight + lane->foreign < lane->most_in_flight;
+    return lane->armed && !lane->stalled && !lane->behind_python
+        && lane->in_flight + lane->foreign < lane->most_in_flight;
 }
 
 bool kp_lane_is_blocked(KpLane *lane) {

@@ -186,6 +186,7 @@ struct KpLane {
     bool needs_python;      /* an event has come that Python has to handle first: set by the step */
     bool has_uncounted;     /* requests were settled that are not in the metrics: set and cleared by the binding */
     bool stalled;           /* the socket took less than it was offered */
+    bool behind_python;     /* bytes of Python's are written first: set by the step, before it waits */
     int32_t next_correlation_id;
     int32_t foreign;        /* requests of Python that are in flight before those of the lane */
     int32_t in_flight;
