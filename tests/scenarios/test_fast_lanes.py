@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,23 +15,41 @@ from kproducer._core.kernel import data_plane
 from kproducer._core.sender import fast_lanes
 from kproducer._core.sender.fast_lanes import FastLanes
 from kproducer.testing.fakebroker import FakeCluster, faults
+from kproducer.testing.fakebroker.sasl_listener import SaslListener
 from tests.scenarios import internals
 from tests.scenarios.conftest import Stage
 from tests.scenarios.harness import PATIENCE_S, WatchedProducer
+from tests.support.tls_peer import authority, certificate, server_context
 
 pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
 
 PRODUCE = 0
 
 
+#: Settings of the producers of the present test.
+_state: dict[str, Any] = {}
+
+
 @pytest.fixture(params=[False, True], ids=["plain", "idempotent"], autouse=True)
-def _idempotence(request: pytest.FixtureRequest) -> bool:
+def _idempotence(request: pytest.FixtureRequest) -> None:
+    _state.clear()
     _state["enable_idempotence"] = request.param
-    return bool(request.param)
 
 
-#: Whether the producers of the present test are idempotent.
-_state: dict[str, bool] = {}
+Secure = Callable[[FakeCluster], FakeCluster]
+
+
+@pytest.fixture(params=[False, True], ids=["plaintext", "tls"])
+def secure(request: pytest.FixtureRequest) -> Secure:
+    """Make the brokers and producers of the test encrypt, or not."""
+    return use_tls if request.param else lambda cluster: cluster
+
+
+def use_tls(cluster: FakeCluster) -> FakeCluster:
+    cluster.tls = server_context(certificate("127.0.0.1"))
+    _state["security_protocol"] = "SASL_SSL" if "sasl_mechanism" in _state else "SSL"
+    _state["ssl_truststore_certificates"] = authority().pem
+    return cluster
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +73,10 @@ def armed(stage: Stage, cluster: FakeCluster, **config: Any) -> WatchedProducer:
     return producer
 
 
-def test_the_usual_record_needs_no_round_of_the_io_thread(stage: Stage, cluster: FakeCluster) -> None:
-    producer = armed(stage, cluster)
+def test_the_usual_record_needs_no_round_of_the_io_thread(
+    stage: Stage, cluster: FakeCluster, secure: Secure
+) -> None:
+    producer = armed(stage, secure(cluster))
     before = stage.polls.count
     offsets = [producer.send(key=b"k", headers=[("h", b"1")]).metadata().offset for _ in range(300)]
     assert offsets == list(range(2, 302))
@@ -79,9 +99,9 @@ def test_a_partition_that_always_has_requests_in_flight_is_armed_with_what_waits
 
 
 def test_an_error_code_hands_all_back_and_the_partition_is_armed_again(
-    stage: Stage, cluster: FakeCluster
+    stage: Stage, cluster: FakeCluster, secure: Secure
 ) -> None:
-    producer = armed(stage, cluster, ordered=False)
+    producer = armed(stage, secure(cluster), ordered=False)
     cluster.control(PRODUCE, faults.refuse_produce(6))
     assert producer.send().metadata().offset == 2
     producer.send().metadata()
@@ -97,8 +117,10 @@ def test_a_rejected_record_fails_with_its_error(stage: Stage, cluster: FakeClust
     assert "attempt 1, answered" in str(error)
 
 
-def test_requests_in_flight_are_retried_after_a_disconnect(stage: Stage, cluster: FakeCluster) -> None:
-    producer = armed(stage, cluster, ordered=False)
+def test_requests_in_flight_are_retried_after_a_disconnect(
+    stage: Stage, cluster: FakeCluster, secure: Secure
+) -> None:
+    producer = armed(stage, secure(cluster), ordered=False)
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate), times=3)
     sent = [producer.send() for _ in range(3)]
@@ -108,8 +130,8 @@ def test_requests_in_flight_are_retried_after_a_disconnect(stage: Stage, cluster
     assert all(each.metadata().offset >= 2 for each in sent)
 
 
-def test_a_request_that_is_not_answered_times_out(stage: Stage, cluster: FakeCluster) -> None:
-    producer = armed(stage, cluster, request_timeout_ms=150, delivery_timeout_ms=150)
+def test_a_request_that_is_not_answered_times_out(stage: Stage, cluster: FakeCluster, secure: Secure) -> None:
+    producer = armed(stage, secure(cluster), request_timeout_ms=150, delivery_timeout_ms=150)
     gate = cluster.gate()
     cluster.control(PRODUCE, faults.hold_before(gate))
     error = producer.send().error()
@@ -119,10 +141,12 @@ def test_a_request_that_is_not_answered_times_out(stage: Stage, cluster: FakeClu
     producer.forget(producer.sent[-1:])
 
 
-def test_a_batch_behind_the_limit_of_requests_in_flight_expires(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_batch_behind_the_limit_of_requests_in_flight_expires(
+    stage: Stage, cluster: FakeCluster, secure: Secure
+) -> None:
     producer = armed(
         stage,
-        cluster,
+        secure(cluster),
         request_timeout_ms=300,
         delivery_timeout_ms=300,
         max_in_flight_requests_per_connection=2,
@@ -150,8 +174,12 @@ def test_purge_fails_what_waits_and_what_is_in_flight(stage: Stage, cluster: Fak
     producer.send().metadata()
 
 
-def test_a_socket_that_takes_no_more_gets_the_rest_later(stage: Stage, cluster: FakeCluster) -> None:
-    producer = armed(stage, cluster, batch_size=1 << 20, buffer_memory=1 << 26, send_buffer_bytes=4096)
+def test_a_socket_that_takes_no_more_gets_the_rest_later(
+    stage: Stage, cluster: FakeCluster, secure: Secure
+) -> None:
+    producer = armed(
+        stage, secure(cluster), batch_size=1 << 20, buffer_memory=1 << 26, send_buffer_bytes=4096
+    )
     cluster.stall_reading(1)
     value = bytes(900_000)
     sent = [producer.send(value=b"%d" % number + value) for number in range(8)]
@@ -159,9 +187,16 @@ def test_a_socket_that_takes_no_more_gets_the_rest_later(stage: Stage, cluster: 
     assert [each.metadata().offset for each in sent] == list(range(2, 10))
 
 
-def test_a_connection_that_breaks_in_the_middle_of_a_frame(stage: Stage, cluster: FakeCluster) -> None:
+def test_a_connection_that_breaks_in_the_middle_of_a_frame(
+    stage: Stage, cluster: FakeCluster, secure: Secure
+) -> None:
     producer = armed(
-        stage, cluster, batch_size=1 << 20, buffer_memory=1 << 26, send_buffer_bytes=4096, ordered=False
+        stage,
+        secure(cluster),
+        batch_size=1 << 20,
+        buffer_memory=1 << 26,
+        send_buffer_bytes=4096,
+        ordered=False,
     )
     cluster.stall_reading(1)
     sent = [producer.send(value=b"%d" % number + bytes(15_000)) for number in range(400)]
@@ -217,14 +252,43 @@ def test_metrics_count_what_the_lanes_did(stage: Stage, cluster: FakeCluster) ->
     )
 
 
+def test_a_session_is_renewed_without_requests_of_the_lane_in_between(
+    stage: Stage, cluster: FakeCluster, secure: Secure
+) -> None:
+    # The broker counts it as a violation if a request comes during an authentication or after the session.
+    cluster.sasl = SaslListener({"alice": "wonderland"}, session_lifetime_ms=500)
+    _state["sasl_mechanism"] = "PLAIN"
+    _state["security_protocol"] = "SASL_PLAINTEXT"
+    producer = armed(
+        stage, secure(cluster), sasl_plain_username="alice", sasl_plain_password="wonderland", ordered=False
+    )
+    armed_in = set()
+
+    def note() -> bool:
+        if internals.armed_partitions(producer.kafka):
+            armed_in.add(cluster.sasl.authentications - cluster.accepted_count())
+        return len(armed_in) > 3
+
+    producer.send_until(note)
+
+
+def test_portable_tls_has_no_lanes(
+    stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KPRODUCER_NATIVE_TLS", "0")
+    producer = stage.producer(use_tls(cluster), **_state)
+    producer.send().metadata()
+    assert internals.lanes(producer.kafka) is None
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_random_hand_overs_and_faults_change_no_result(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, seed: int
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, secure: Secure, seed: int
 ) -> None:
     chooser = random.Random(seed)
     takes_back = partial(FastLanes, takes_back=lambda: chooser.random() < 0.1)
     monkeypatch.setattr(fast_lanes, "FastLanes", takes_back)
-    cluster = stage.cluster(2, topics={"t": 4})
+    cluster = secure(stage.cluster(2, topics={"t": 4}))
     broker_faults = [faults.refuse_produce(6), faults.refuse_produce(7)]
     faulty = threading.Event()
 

@@ -293,7 +293,9 @@ class Authenticator:
             connection = exchange.connection
             if exchange.state is SaslState.NEW:
                 delay_ms = min(delay_ms, exchange.deadline_ms - now_ms)
-            elif exchange.state is SaslState.DONE and not self._in_flight.count_of(connection.id):
+            elif exchange.state is SaslState.DONE and (
+                connection.id in self._in_flight.lanes or not self._in_flight.count_of(connection.id)
+            ):
                 delay_ms = min(delay_ms, connection.reauthenticate_ms - now_ms)
         return max(delay_ms, 0)
 

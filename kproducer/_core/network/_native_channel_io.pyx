@@ -10,7 +10,8 @@ the lanes of the data plane, which the kernel hands it as a capsule (``kernel/na
 
 A TLS connection is encrypted and decrypted in the same step, by the ``SSL`` object inside of an
 ``ssl.SSLObject``, after ``ssl`` has made the handshake. ``TlsTransport`` is the reference for that: it works on
-the same ``SSL`` object and the same memory buffers (docs/decisions/0036-native-tls.md).
+the same ``SSL`` object and the same memory buffers (docs/decisions/0036-native-tls.md). Lanes send through the
+same function as the frames that Python has queued.
 """
 
 cimport cython
@@ -18,7 +19,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport PyObject
-from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
+from libc.errno cimport EAGAIN, EBADF, ECONNABORTED, EINTR, errno
 from libc.stdint cimport INT64_MIN, int64_t, uint32_t
 from libc.string cimport memcpy, memset
 from posix.uio cimport iovec
@@ -45,9 +46,15 @@ cdef extern from "plane.h" nogil:
         KP_FRAME_UNUSUAL
     ctypedef struct KpPlane:
         pass
+    ctypedef struct KpRequest:
+        pass
+    ctypedef int64_t (*kp_send)(void *socket, const iovec *pieces, int count) noexcept nogil
     ctypedef struct KpLane:
         int fd
+        kp_send send
+        void *socket
         bint stalled, behind_python, needs_python, has_uncounted
+        KpRequest *unwritten
         int64_t held_size
     ctypedef struct KpStep:
         KpPlane *plane
@@ -133,7 +140,11 @@ cdef struct TlsState:
     void *ssl
     void *incoming           # the BIOs of the MemoryBIO objects
     void *outgoing
-    Py_ssize_t ahead         # plaintext bytes at the front of the queue whose ciphertext is not in the socket yet
+    char *scratch            # borrowed from the SocketIo
+    # Plaintext bytes that are encrypted and not counted yet: the next ones to be offered begin with them. Either
+    # Python's queue has them or the lane, whose unwritten frames are queued when Python takes over.
+    Py_ssize_t ahead
+    int write_errno          # a write failed
     bint unread              # something to be read raises no event: plaintext, the end of the stream, an error
     bint ended
     bint has_received        # application data
@@ -146,7 +157,7 @@ cdef struct SocketState:
     TlsState *tls            # borrowed from the NativeSocket's TlsSession; NULL: plaintext
     uint32_t awaited         # the events to wait for while not established
     bint established
-    bint stalled             # the socket took less than it was offered; epoll tells when it has space again
+    bint stalled             # the socket took less than Python or OpenSSL offered; epoll tells when it has space again
     bint broken              # a write failed; the socket is not used again before it is closed
     KpLane *lane             # borrowed from the NativeSocket's FastLane; NULL: only Python sends
     bint is_lane_stalled     # the socket was full when the lane wrote
@@ -250,13 +261,15 @@ cdef bint is_loaded = False
 
 
 cdef void note_failure(TlsState *tls) noexcept nogil:
-    tls.failure = openssl.last_error()
+    """The first failure is the cause of the others."""
+    if not tls.failure:
+        tls.failure = openssl.last_error()
     if not tls.failure:
         tls.failure = 1
     openssl.clear_errors()
 
 
-cdef bint send_ciphertext(SocketState *sock, Outcome *outcome, char *scratch) noexcept nogil:
+cdef bint send_ciphertext(SocketState *sock) noexcept nogil:
     """Send the ciphertext; returns whether the socket took all of it."""
     cdef void *data = NULL
     cdef Py_ssize_t waiting, sent, part, left
@@ -270,16 +283,15 @@ cdef bint send_ciphertext(SocketState *sock, Outcome *outcome, char *scratch) no
                 continue
             if errno == EAGAIN:
                 sock.stalled = True
-            elif sock.next == sock.count:
+            elif sock.next == sock.count and (sock.lane == NULL or sock.lane.unwritten == NULL):
                 # The answer to a key update, or an alert. The next read reports that the connection is broken.
                 sock.stalled = False
             else:
-                outcome.write_errno = errno
-                sock.broken = True
+                sock.tls.write_errno = errno
             return False
         left = sent
         while left > 0:
-            part = openssl.bio_read(sock.tls.outgoing, scratch, <int>min(left, <Py_ssize_t>RECORD_BYTES))
+            part = openssl.bio_read(sock.tls.outgoing, sock.tls.scratch, <int>min(left, <Py_ssize_t>RECORD_BYTES))
             if part <= 0:
                 break
             left -= part
@@ -288,33 +300,54 @@ cdef bint send_ciphertext(SocketState *sock, Outcome *outcome, char *scratch) no
             return False
 
 
-cdef bint encrypt_ahead(SocketState *sock, char *joined) noexcept nogil:
+cdef struct Position:
+    # In pieces that stay as they are: the lane's, or those of Python's queue.
+    const iovec *pieces
+    Py_ssize_t count
+    Py_ssize_t at            # the first piece that is not passed
+    Py_ssize_t offset        # in this piece
+
+
+cdef void skip(Position *position, Py_ssize_t size) noexcept nogil:
+    """Pass bytes; afterwards the position is the end, or in a piece that has bytes left."""
+    cdef Py_ssize_t left
+    while position.at < position.count:
+        left = <Py_ssize_t>position.pieces[position.at].iov_len - position.offset
+        if size < left:
+            position.offset += size
+            return
+        size -= left
+        position.at += 1
+        position.offset = 0
+
+
+cdef bint encrypt_ahead(TlsState *tls, Position position) noexcept nogil:
     """Encrypt what comes next, up to AHEAD_BYTES. Returns whether that succeeded."""
-    cdef TlsState *tls = sock.tls
-    cdef Py_ssize_t at = sock.next, offset = 0, size, part
+    cdef Py_ssize_t size, part
     cdef const char *data
     cdef int written
-    while at < sock.count and tls.ahead < AHEAD_BYTES:
-        size = <Py_ssize_t>sock.pieces[at].iov_len - offset
+    while position.at < position.count and tls.ahead < AHEAD_BYTES:
+        data = <const char *>position.pieces[position.at].iov_base + position.offset
+        size = <Py_ssize_t>position.pieces[position.at].iov_len - position.offset
         if size >= RECORD_BYTES:
-            data = <const char *>sock.pieces[at].iov_base + offset
             size = min(size - size % RECORD_BYTES, AHEAD_BYTES - tls.ahead)
-            offset += size
+            skip(&position, size)
         else:
-            data = joined
             size = 0
-            while at < sock.count and size < RECORD_BYTES:
-                part = min(<Py_ssize_t>sock.pieces[at].iov_len - offset, RECORD_BYTES - size)
-                memcpy(joined + size, <const char *>sock.pieces[at].iov_base + offset, <size_t>part)
+            while position.at < position.count and size < RECORD_BYTES:
+                part = min(
+                    <Py_ssize_t>position.pieces[position.at].iov_len - position.offset, RECORD_BYTES - size
+                )
+                memcpy(
+                    tls.scratch + size,
+                    <const char *>position.pieces[position.at].iov_base + position.offset,
+                    <size_t>part,
+                )
                 size += part
-                offset += part
-                if offset == <Py_ssize_t>sock.pieces[at].iov_len:
-                    at += 1
-                    offset = 0
-        if at < sock.count and offset == <Py_ssize_t>sock.pieces[at].iov_len:
-            at += 1
-            offset = 0
+                skip(&position, part)
+            data = tls.scratch
         openssl.clear_errors()
+        # Into a memory buffer: OpenSSL takes all of it, and needs the plaintext no more.
         written = openssl.ssl_write(tls.ssl, data, <int>size)
         if written <= 0:
             note_failure(tls)
@@ -325,23 +358,62 @@ cdef bint encrypt_ahead(SocketState *sock, char *joined) noexcept nogil:
     return True
 
 
-cdef void write_encrypted(SocketState *sock, Outcome *outcome, char *scratch) noexcept nogil:
-    """As ``write_pieces``. Bytes count as written when all of their ciphertext is in the socket."""
-    while send_ciphertext(sock, outcome, scratch):
-        outcome.sent += sock.tls.ahead
-        advance(sock, sock.tls.ahead)
-        sock.tls.ahead = 0
-        if sock.next == sock.count:
+cdef Py_ssize_t send_encrypted(SocketState *sock, const iovec *pieces, Py_ssize_t count) noexcept nogil:
+    """Encrypt and send until the socket is full or a write fails, which ``write_errno`` tells.
+
+    Returns how many bytes are written: all of their ciphertext is in the socket. The next call gets the others
+    again, first of all; a call without pieces sends only what waits, and counts nothing.
+    """
+    cdef TlsState *tls = sock.tls
+    cdef Position position
+    cdef Py_ssize_t counted = 0
+    position.pieces = pieces
+    position.count = count
+    position.at = position.offset = 0
+    while not tls.write_errno and send_ciphertext(sock):
+        if count:
+            counted += tls.ahead
+            skip(&position, tls.ahead)
+            tls.ahead = 0
+        if position.at == count:
             sock.stalled = False
-            return
-        if not encrypt_ahead(sock, scratch):
-            outcome.write_errno = ECONNABORTED
-            sock.broken = True
-            return
+            break
+        if not encrypt_ahead(tls, position):
+            tls.write_errno = ECONNABORTED
+    return counted
+
+
+cdef int64_t send_for_lane(void *socket, const iovec *pieces, int count) noexcept nogil:
+    """Sends what a lane offers: see ``kp_send``."""
+    cdef SocketState *sock = <SocketState *>socket
+    cdef Py_ssize_t counted
+    if sock.tls == NULL:
+        return -EBADF  # closed
+    counted = send_encrypted(sock, pieces, count)
+    return -sock.tls.write_errno if sock.tls.write_errno and not counted else counted
+
+
+cdef int64_t send_nowhere(void *socket, const iovec *pieces, int count) noexcept nogil:
+    """For a lane whose socket is used by others."""
+    return -EBADF
+
+
+cdef void write_encrypted(SocketState *sock, Outcome *outcome) noexcept nogil:
+    """As ``write_pieces``. Bytes count as written when all of their ciphertext is in the socket."""
+    cdef Py_ssize_t sent = send_encrypted(sock, sock.pieces + sock.next, sock.count - sock.next)
+    outcome.sent += sent
+    advance(sock, sent)
+    report_write_error(sock, outcome)
+
+
+cdef void report_write_error(SocketState *sock, Outcome *outcome) noexcept nogil:
+    if sock.tls.write_errno:
+        outcome.write_errno = sock.tls.write_errno
+        sock.broken = True
 
 
 cdef void read_encrypted(
-    SocketState *sock, char *target, Py_ssize_t size, bint readable, Outcome *outcome, char *scratch
+    SocketState *sock, char *target, Py_ssize_t size, bint readable, Outcome *outcome
 ) noexcept nogil:
     """Decrypt what has arrived, after one read of the socket if nothing is waiting to be decrypted."""
     cdef TlsState *tls = sock.tls
@@ -372,7 +444,8 @@ cdef void read_encrypted(
     openssl.clear_errors()
     if openssl.bio_ctrl(tls.outgoing, BIO_CTRL_PENDING, 0, NULL) > 0:
         # The answer to a key update, or an alert. If the socket is full, it goes before the next bytes.
-        send_ciphertext(sock, outcome, scratch)
+        send_ciphertext(sock)
+        report_write_error(sock, outcome)
     tls.unread = filled > 0 and (
         tls.failure or tls.ended or (filled == size and (
             openssl.ssl_pending(tls.ssl) > 0 or openssl.bio_ctrl(tls.incoming, BIO_CTRL_PENDING, 0, NULL) > 0
@@ -496,17 +569,20 @@ cdef class TlsSession:
 # -- sockets -----------------------------------------------------------------------------------------------
 
 
-cdef void write_queued(int epoll_fd, SocketState *sock, Outcome *outcome, char *scratch) noexcept nogil:
+cdef void write_queued(int epoll_fd, SocketState *sock, Outcome *outcome) noexcept nogil:
     """Write what is queued, then register whether the socket has to become writable first."""
     if sock.tls == NULL:
         write_pieces(sock, outcome)
     else:
-        write_encrypted(sock, outcome, scratch)
+        write_encrypted(sock, outcome)
     if not sock.broken:
         outcome.write_errno = update_interest(epoll_fd, sock)
         sock.broken = outcome.write_errno != 0
 
 
+# Without no_gc_clear the garbage collector would drop the lane before it forgets the socket. The dict of the SocketIo
+# breaks reference cycles.
+@cython.no_gc_clear
 cdef class NativeSocket:
     """One socket of a ``SocketIo``: the buffers queued for it, and the events it waits for."""
 
@@ -524,6 +600,7 @@ cdef class NativeSocket:
         self.state.awaited = EPOLLOUT  # the event that reports the result of the connect
 
     def __dealloc__(self):
+        self.release_lane()
         self.unpin(self.state.count)
         PyMem_Free(self.state.pieces)
         PyMem_Free(self.state.views)
@@ -534,11 +611,18 @@ cdef class NativeSocket:
         self.io.update(&self.state)
 
     def encrypt(self, TlsSession tls not None):
-        """Before ``establish``: encrypt and decrypt all bytes from now on. Nothing else may use ``tls``."""
+        """Before ``establish``: encrypt and decrypt all bytes from now on. Nothing else may use ``tls``.
+
+        Raises:
+            ValueError: a lane has the socket.
+        """
         self.io.check_idle()
+        if self.state.lane != NULL:
+            raise ValueError("a lane has the socket")
         if self.io.scratch == NULL:
             self.io.scratch = <char *>resized(NULL, RECORD_BYTES)
         self.tls = tls
+        tls.state.scratch = self.io.scratch
         self.state.tls = &tls.state
 
     def establish(self):
@@ -551,12 +635,25 @@ cdef class NativeSocket:
 
     def use_lane(self, object lane):
         """Let a lane write to the socket, after what is queued, and read from it first; ``None``: no more."""
+        cdef KpLane *found = NULL
         self.io.check_idle()
-        self.state.lane = NULL
         if lane is not None:
-            self.state.lane = <KpLane *>PyCapsule_GetPointer(lane.capsule(), "kproducer.lane")
+            found = <KpLane *>PyCapsule_GetPointer(lane.capsule(), "kproducer.lane")
+        self.release_lane()
+        self.state.lane = found
         self.lane = lane
+        if found != NULL and self.state.tls != NULL:
+            found.send = send_for_lane
+            found.socket = &self.state
+
+    cdef void release_lane(self) noexcept:
+        cdef KpLane *lane = self.state.lane
+        if lane != NULL and lane.socket == &self.state:
+            lane.send = send_nowhere
+            lane.socket = NULL
+        self.state.lane = NULL
         self.state.is_lane_stalled = False
+        self.lane = None
 
     def note_full(self):
         """The socket has taken a part of the first frame in the queue. Raises OSError."""
@@ -739,10 +836,9 @@ cdef class SocketIo:
         sock.unpin(sock.state.count)
         sock.state.owner = <PyObject *>None
         sock.owner = None
+        sock.release_lane()
         sock.state.tls = NULL
         sock.tls = None
-        sock.state.lane = NULL
-        sock.lane = None
 
     cdef check_idle(self):
         if self.busy:
@@ -784,11 +880,11 @@ cdef class SocketIo:
         cdef bint has_lanes = self.step != NULL and self.step.lane_count > 0
         cdef int64_t now_ms = 0, until_ms = KP_NEVER_MS, count_at_ms = KP_NEVER_MS
         cdef int64_t counted_until_ms
-        cdef char *scratch = self.scratch
         if self.epoll_fd < 0:
             raise ValueError("the sockets are closed")
-        # An event of a lane may have two outcomes, and each lane one before the wait.
-        size = count + len(self.sockets) + 2 * MAX_EVENTS
+        # A socket with a lane may have an outcome before the wait, and any socket one because of bytes that raise no
+        # event. An event of a lane may have two.
+        size = count + 2 * len(self.sockets) + 2 * MAX_EVENTS
         if size > self.outcome_capacity:
             self.outcomes = <Outcome *>resized(self.outcomes, <size_t>size * sizeof(Outcome))
             self.outcome_capacity = size
@@ -803,7 +899,7 @@ cdef class SocketIo:
                 state = outcome.sock
                 if state.broken or state.fd < 0:
                     continue
-                write_queued(self.epoll_fd, state, outcome, scratch)
+                write_queued(self.epoll_fd, state, outcome)
                 if state.broken:
                     timeout_ms = 0
         made = count
@@ -880,15 +976,19 @@ cdef class SocketIo:
             if state == NULL or state.lane != lane:
                 continue
             lane.behind_python = state.next < state.count
-            if state.broken or lane.behind_python:
+            if state.broken or lane.behind_python or lane.needs_python:
                 continue
             if self.step.next_ms(lane) <= now_ms:
                 self.step.drain(lane, now_ms)
                 self.write_lane(state, made)
 
     cdef void write_lane(self, SocketState *state, Py_ssize_t *made) noexcept nogil:
-        """Go on writing the requests of a lane."""
+        """Go on writing the requests of a lane, and the ciphertext that waits."""
         cdef int code = self.step.write(state.lane)
+        if state.tls != NULL and not code:
+            if state.stalled and not state.lane.stalled:
+                send_encrypted(state, NULL, 0)  # the answer to a key update, or an alert
+            code = state.tls.write_errno
         if not code:
             state.is_lane_stalled = state.lane.stalled
             code = update_interest(self.epoll_fd, state)
@@ -920,12 +1020,14 @@ cdef class SocketIo:
         cdef Outcome *outcome
         cdef uint32_t bits
         cdef char drained[64]
-        cdef char *scratch = self.scratch
         if self.has_unread:
             self.has_unread = False
             for at in range(self.by_fd_size):
                 state = self.by_fd[at]
                 if state == NULL or state.tls == NULL or not state.tls.unread or state.broken:
+                    continue
+                if state.lane != NULL and not state.lane.needs_python:
+                    self.read_lane(state, False, made, read_at)
                     continue
                 outcome = &self.outcomes[made[0]]
                 begin_outcome(outcome, state, READ)
@@ -961,27 +1063,36 @@ cdef class SocketIo:
                 outcome.mask & WRITE and (state.next < state.count or state.stalled)
                 and outcome.read_count and not outcome.read_errno
             ):
-                write_queued(self.epoll_fd, state, outcome, scratch)
+                write_queued(self.epoll_fd, state, outcome)
 
     cdef bint serve_lane(self, SocketState *state, uint32_t bits, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:
         """Read the responses of a lane and go on writing. False: Python has to look at this event."""
-        cdef Outcome *outcome
-        if not state.established or state.stalled or state.next < state.count or bits & ~(EPOLLIN | EPOLLOUT):
+        if (
+            not state.established or state.next < state.count or state.lane.needs_python
+            or bits & ~(EPOLLIN | EPOLLOUT)
+        ):
             return self.hand_over(state)
-        if bits & EPOLLIN and not state.lane.held_size:
-            outcome = &self.outcomes[made[0]]
-            begin_outcome(outcome, state, READ)
-            self.read(state, read_at, True, outcome)
-            if outcome.read_count <= 0 and not outcome.read_errno and outcome.read_count != 0:
-                return True  # nothing there, or no space: the next wait reports it again
-            if outcome.read_count <= 0:
-                made[0] += 1
-                self.hand_over(state)
-                return True
-            self.feed_lane(state, made, outcome.read_at, outcome.read_count)
-        if bits & EPOLLOUT:
+        if bits & EPOLLIN:
+            self.read_lane(state, True, made, read_at)
+        if bits & EPOLLOUT and not state.lane.needs_python:
             self.write_lane(state, made)
         return True
+
+    cdef void read_lane(self, SocketState *state, bint readable, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:
+        """Read for a lane, unless it has to wait for Python."""
+        cdef Outcome *outcome = &self.outcomes[made[0]]
+        if state.lane.held_size:
+            if state.tls != NULL and state.tls.unread:
+                self.has_unread = True
+            return
+        begin_outcome(outcome, state, READ)
+        self.read(state, read_at, readable, outcome)
+        if outcome.read_count == 0 or outcome.read_errno or outcome.write_errno:
+            made[0] += 1
+            self.hand_over(state)
+        elif outcome.read_count > 0:
+            self.feed_lane(state, made, outcome.read_at, outcome.read_count)
+        # Otherwise nothing is there, or no space: the next wait reports it again.
 
     cdef bint feed_held(self, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:
         """Look at what was read behind frames that Python has handled now. Returns whether there was anything."""
@@ -1039,7 +1150,7 @@ cdef class SocketIo:
         if size < min(<Py_ssize_t>LEAST_READ_BYTES, self.arena.len):
             outcome.mask &= ~<int>READ  # the next wait reports it again
         elif sock.tls != NULL:
-            read_encrypted(sock, target, size, readable, outcome, self.scratch)
+            read_encrypted(sock, target, size, readable, outcome)
             if outcome.write_errno:
                 outcome.mask |= WRITE  # or it would never be reported: a broken socket is not used again
             update_interest(self.epoll_fd, sock)

@@ -23,6 +23,7 @@ from kproducer._core.network.channel_io import (
     WRITE,
     ChannelIo,
     Event,
+    NativeChannelIo,
     PlaintextChannelIo,
     PortableChannelIo,
 )
@@ -219,9 +220,9 @@ class Selector:
         return self._io
 
     @property
-    def is_encrypted(self) -> bool:
-        """Whether connections have transports of their own."""
-        return self._transport_factory is not None
+    def allows_lanes(self) -> bool:
+        """Whether lanes may use the sockets: they are not encrypted, or natively."""
+        return self._transport_factory is None or isinstance(self._io, NativeChannelIo)
 
     @property
     def is_resuming(self) -> bool:

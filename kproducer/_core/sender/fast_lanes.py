@@ -93,7 +93,7 @@ def new_lanes(
     """
     if (
         data_plane is None
-        or client.selector.is_encrypted
+        or not client.selector.allows_lanes
         or config.acks == 0
         or config.compression_type != "none"
         or config.max_in_flight_requests_per_connection == 1
@@ -259,7 +259,8 @@ class FastLanes:
         note_load = self._accumulator.ready_batches.update_node_latency_stats
         for each in list(self._by_node.values()):
             note_load(each.node.id, now_ms, not each.lane.is_blocked)
-            if each.lane.expiry_ms <= now_ms:
+            # Not ready: it is throttled, or to be authenticated again.
+            if each.lane.expiry_ms <= now_ms or not each.connection.is_ready(now_ms):
                 self._take_back(each)
 
     def _has_other_producer(self, sequences: SequenceTracker) -> bool:
@@ -335,7 +336,7 @@ class FastLanes:
         each = self._by_node.get(node_id)
         if each is None:
             return
-        if each.lane.is_stalled:
+        if each.lane.is_stalled or not each.connection.is_ready(self._now_ms()):
             self._take_back(each)
             return
         self._adopt_requests(each)
@@ -454,7 +455,6 @@ class FastLanes:
             or not channel.is_ready
             or not connection.is_ready(now_ms)
             or connection.has_moved
-            or connection.reauthenticate_ms != NEVER_MS
             or connection.versions is None
         ):
             return None
@@ -484,6 +484,7 @@ class FastLanes:
         lane.is_armed = True
         made = self._by_node[connection.id] = _Lane(lane, node, connection, channel)
         self._client.in_flight.lanes[connection.id] = lane
+        connection.was_used = True
         self._client.note_version(connection.id, ApiKey.PRODUCE, version)
         self._snapshot = snapshot
         return made
