@@ -73,18 +73,23 @@ class Bench:
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
         self.theirs.setblocking(False)
-        options = {"most_in_flight": 5, "most_request_bytes": 1 << 20, **lane}
+        self.options = {"most_in_flight": 5, "most_request_bytes": 1 << 20, **lane}
+        self.transactional_id = transactional_id
         if transactional_id is not None:
             self.plane.use_transactions(lambda: self.refusals.append(None))
             self.plane.number(7, 3)
-        fields = fields_before_topics(version, "me", -1, 30_000, transactional_id)
-        self.lane = data_plane.FastLane(self.plane, "1", self.ours.fileno(), version, fields, **options)
-        self.plane.add_lane(self.lane)
-        self.lane.is_armed = True
+        self.new_lane()
         self.topics: dict[str, Any] = {}
         self.ids: dict[str, uuid.UUID] = {}
         self.parts: dict[tuple[str, int], Any] = {}
         self.now_ms = 1000
+
+    def new_lane(self) -> None:
+        fields = fields_before_topics(self.version, "me", -1, 30_000, self.transactional_id)
+        fd = self.ours.fileno()
+        self.lane = data_plane.FastLane(self.plane, "1", fd, self.version, fields, **self.options)
+        self.plane.add_lane(self.lane)
+        self.lane.is_armed = True
 
     def allocate(self, size: int) -> bytearray | None:
         self.on_allocate()
