@@ -23,7 +23,7 @@ from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.kernel import data_plane
 from kproducer._core.network.kafka_channel import KafkaChannel
 from kproducer._core.records.batch_sizing import FIRST_BUFFER_BYTES
-from kproducer._core.runtime.clock import NEVER_MS, Clock, SystemClock
+from kproducer._core.runtime.clock import Clock, SystemClock
 from kproducer._core.runtime.threads import is_io_thread
 from kproducer._core.sender.metrics import ProducerMetrics
 from kproducer._core.sender.produce_requests import (

@@ -165,7 +165,8 @@ struct KpRequest {
     unsigned char *small;   /* all bytes but the records */
 };
 
-/* Sends the first of these bytes. How many the socket took (fewer than all: it is full), or -errno. */
+/* Sends the first of these bytes. How many the socket took (fewer than all: it is full), or -errno. Whatever is sent on
+ * the connection next begins with the others: they may be encrypted already. */
 typedef int64_t (*kp_send)(void *socket, const struct iovec *pieces, int count);
 
 struct KpLane {
