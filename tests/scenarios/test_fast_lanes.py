@@ -256,7 +256,7 @@ def test_a_session_is_renewed_without_requests_of_the_lane_in_between(
     stage: Stage, cluster: FakeCluster, secure: Secure
 ) -> None:
     # The broker counts it as a violation if a request comes during an authentication or after the session.
-    cluster.sasl = SaslListener({"alice": "wonderland"}, session_lifetime_ms=500)
+    cluster.sasl = listener = SaslListener({"alice": "wonderland"}, session_lifetime_ms=500)
     _state["sasl_mechanism"] = "PLAIN"
     _state["security_protocol"] = "SASL_PLAINTEXT"
     producer = armed(
@@ -266,7 +266,7 @@ def test_a_session_is_renewed_without_requests_of_the_lane_in_between(
 
     def note() -> bool:
         if internals.armed_partitions(producer.kafka):
-            armed_in.add(cluster.sasl.authentications - cluster.accepted_count())
+            armed_in.add(listener.authentications - cluster.accepted_count())
         return len(armed_in) > 3
 
     producer.send_until(note)

@@ -388,6 +388,14 @@ def test_requests_in_flight_are_answered_first_and_no_other_is_sent() -> None:
     assert harness.is_ready
 
 
+def test_a_wait_ends_in_time_to_stop_a_lane_that_has_requests_in_flight() -> None:
+    harness = SaslHarness()
+    harness.make_authenticated(10_000)
+    harness.client.in_flight.lanes[ID] = SimpleNamespace(in_flight=1, is_stalled=False)
+    harness.poll(60_000)
+    assert 8_500 <= harness.selector.poll_timeouts_ms[-1] <= 9_500
+
+
 def test_requests_without_response_are_written_first() -> None:
     harness = SaslHarness()
     harness.make_authenticated(10_000)

@@ -187,7 +187,7 @@ class TlsBench(Bench):
         import _ssl
 
         # The place of the pointer is the one that TlsSession has checked for the client.
-        word = ctypes.c_void_p.from_address(id(self.tls._sslobj) + 3 * ctypes.sizeof(ctypes.c_void_p))
+        word = ctypes.c_void_p.from_address(id(self.tls._sslobj) + 3 * ctypes.sizeof(ctypes.c_void_p))  # type: ignore[attr-defined]
         assert ctypes.CDLL(_ssl.__file__).SSL_key_update(word, _KEY_UPDATE_REQUESTED) == 1
 
 
@@ -229,7 +229,7 @@ def test_any_order_of_events_gives_the_same_bytes(seed: int) -> None:
             part = responses[: chooser.choice([1, 30, 100, 1000])]
             if chooser.random() < 0.2:
                 bench.update_keys()
-            bench.peer_writes(part)
+            bench.peer_writes(bytes(part))
             del responses[: len(part)]
 
     def hand_over() -> None:
