@@ -54,6 +54,7 @@ cdef extern from "plane.h" nogil:
         kp_send send
         void *socket
         bint stalled, behind_python, needs_python, has_uncounted
+        int in_flight, done_count
         KpRequest *unwritten
         int64_t held_size
     ctypedef struct KpStep:
@@ -128,6 +129,8 @@ cdef enum:
     MAX_EVENTS = 1024
     #: How long Python is not called, although there is something for its metrics and its partitioners.
     MOST_UNCOUNTED_MS = 100
+    #: So many answered requests of lanes are settled at once.
+    MOST_ANSWERS = 16
     #: When less space than this is left for reads, the other readable sockets wait for the next poll.
     LEAST_READ_BYTES = 4096
     #: The most plaintext in one TLS record. Smaller pieces are joined to a whole record, larger ones are not copied.
@@ -743,6 +746,7 @@ cdef class SocketIo:
     cdef KpStep *step
     #: Frames that answer requests of Python on a connection with a lane: (owner, payload).
     cdef readonly list frames
+    cdef bint has_frames
     #: Return after each answered request, because Python waits for them: the close.
     cdef public bint returns_early
 
@@ -799,6 +803,7 @@ cdef class SocketIo:
 
     def take_frames(self):
         """The frames of the last exchange, once."""
+        self.has_frames = False
         frames, self.frames = self.frames, []
         return frames
 
@@ -877,14 +882,16 @@ cdef class SocketIo:
         cdef SocketState *state
         cdef Outcome *outcome
         cdef bint is_woken = False, has_fed = False
+        cdef Py_ssize_t settled = 0
+        cdef int more
         cdef bint has_lanes = self.step != NULL and self.step.lane_count > 0
         cdef int64_t now_ms = 0, until_ms = KP_NEVER_MS, count_at_ms = KP_NEVER_MS
         cdef int64_t counted_until_ms
         if self.epoll_fd < 0:
             raise ValueError("the sockets are closed")
-        # A socket with a lane may have an outcome before the wait, and any socket one because of bytes that raise no
-        # event. An event of a lane may have two.
-        size = count + 2 * len(self.sockets) + 2 * MAX_EVENTS
+        # A socket with a lane may have an outcome before and one after the wait, and any socket one because of bytes
+        # that raise no event. An event of a lane may have two.
+        size = count + 3 * len(self.sockets) + 2 * MAX_EVENTS
         if size > self.outcome_capacity:
             self.outcomes = <Outcome *>resized(self.outcomes, <size_t>size * sizeof(Outcome))
             self.outcome_capacity = size
@@ -912,6 +919,7 @@ cdef class SocketIo:
             now_ms = KP_STEP_MS()
             until_ms = KP_NEVER_MS if timeout_ms < 0 else now_ms + timeout_ms
             count_at_ms = now_ms + MOST_UNCOUNTED_MS
+            settled = self.plane.settle(now_ms, not self.returns_early)
             while True:
                 read_at = 0
                 counted_until_ms = count_at_ms if self.has_uncounted() else KP_NEVER_MS
@@ -919,12 +927,24 @@ cdef class SocketIo:
                     has_fed = self.feed_held(&made, &read_at)
                     self.drain_lanes(now_ms, &made)
                     ready = self.wait(
-                        INT64_MIN if has_fed or made > count else min(until_ms, counted_until_ms), now_ms
+                        INT64_MIN if has_fed or made > count
+                        else min(until_ms, counted_until_ms, KP_NEVER_MS if settled >= 0 else now_ms + 1), now_ms
                     )
                     code = errno if ready < 0 else 0
                     self.serve(ready, &made, &read_at, &is_woken)
                     now_ms = KP_STEP_MS()
-                if self.plane.settle(now_ms) and self.returns_early:
+                    # Before the interpreter lock is taken, which may last: what can be sent now, and more answers.
+                    self.drain_lanes(now_ms, &made)
+                    while made == count and not is_woken and self.expects_more():
+                        read_at = 0
+                        more = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0)
+                        if more <= 0:
+                            break
+                        self.serve(more, &made, &read_at, &is_woken)
+                        now_ms = KP_STEP_MS()
+                        self.drain_lanes(now_ms, &made)
+                settled = self.plane.settle(now_ms, not self.returns_early)
+                if settled > 0 and self.returns_early:
                     is_woken = True
                 if self.epoll_fd < 0:
                     return []  # a callback has forked, and this is the child
@@ -938,6 +958,16 @@ cdef class SocketIo:
         if ready < 0 and code != EINTR:
             raise OSError(code, os.strerror(code))
         return self.report(made)
+
+    cdef bint expects_more(self) noexcept nogil:
+        """Whether a few requests of lanes are answered, and others are in flight."""
+        cdef Py_ssize_t at, done = 0, in_flight = 0
+        if self.has_frames or self.has_unread:
+            return False
+        for at in range(self.step.lane_count):
+            done += self.step.lanes[at].done_count
+            in_flight += self.step.lanes[at].in_flight
+        return 0 < done < MOST_ANSWERS and in_flight > 0
 
     cdef bint has_uncounted(self) noexcept nogil:
         """Whether any lane has something for the metrics."""
@@ -1124,6 +1154,7 @@ cdef class SocketIo:
             if kind == KP_FRAME_MORE:
                 return
             if kind == KP_FRAME_FOREIGN:
+                self.has_frames = True
                 with gil:
                     self.frames.append((<object>state.owner, <bytes>frame[:frame_size]))
                 if not left or self.step.hold(state.lane, data, left):

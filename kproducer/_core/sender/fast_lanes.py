@@ -190,6 +190,7 @@ class FastLanes:
             allocate=pool.try_allocate,
             deallocate=pool.deallocate,
             incomplete=accumulator.incomplete,
+            memory_waiters=pool.waiters,
             now_ms=None if isinstance(clock, SystemClock) else clock.monotonic_ms,
             on_wake=io.wake_of_plane(),
         )

@@ -52,6 +52,7 @@ class Bench:
         self.taken = 0
         self.sizes: list[int] = []
         self.is_empty = False
+        self.memory_waiters: list[Any] = []
         self.incomplete: dict[Any, Any] = {}
         self.plane = data_plane.Plane(
             linger_ms=linger_ms,
@@ -68,6 +69,7 @@ class Bench:
             allocate=self.allocate,
             deallocate=self.deallocate,
             incomplete=self.incomplete,
+            memory_waiters=self.memory_waiters,
             on_wake=None if has_wake_descriptor else lambda: None,
         )
         self.ours, self.theirs = socket.socketpair()

@@ -62,7 +62,7 @@ cdef extern from "plane.h" nogil:
         kp_send send
         void *socket
         int16_t version
-        int32_t most_in_flight, fields_size, next_correlation_id, foreign, in_flight
+        int32_t most_in_flight, fields_size, next_correlation_id, foreign, in_flight, done_count
         int64_t most_request_bytes, partial_size
         const unsigned char *fields
         unsigned char *partial
@@ -93,7 +93,8 @@ cdef class Plane:
     cdef list _lanes
     cdef KpStep step
     cdef object _future_type, _metadata_type, _make_result, _allocate, _deallocate
-    cdef object _now_ms, _on_wake
+    cdef object _now_ms, _on_wake, _memory_waiters
+    cdef int64_t _gathered_since_ms
     cdef unsigned long io_thread_id
     cdef tuple _sizes
     cdef Py_ssize_t _batch_size, _first_bytes, _share_bytes

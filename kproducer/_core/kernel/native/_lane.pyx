@@ -97,6 +97,9 @@ cdef extern from *:
 
 cdef enum:
     MOST_PARTITIONS = 1 << 24
+    # So many answers are not left for later, nor for longer than this.
+    MOST_GATHERED = 16
+    GATHER_MS = 2
     # How often a record is tried to be appended before the general path does it.
     MOST_TRIES = 4
     RECORD_BATCH_OVERHEAD = 61
@@ -131,17 +134,19 @@ cdef class Plane:
         allocate: ``BufferPool.try_allocate``.
         deallocate: ``BufferPool.deallocate``.
         incomplete: the accumulator's dict of batches without an outcome.
+        memory_waiters: not empty while threads wait for memory.
         now_ms: the clock; ``None``: the system's.
         on_wake: wakes the I/O thread; ``None``: a descriptor does, which ``NativeChannelIo`` watches.
     """
 
     def __cinit__(self, *, long long linger_ms, long long request_timeout_ms, long long delivery_timeout_ms,
                   long long longest_open_ms, Py_ssize_t batch_size, long long buffer_memory, Py_ssize_t first_bytes, tuple sizes not None,
-                  future_type, metadata_type, make_result, allocate, deallocate, dict incomplete not None,
+                  future_type, metadata_type, make_result, allocate, deallocate, dict incomplete not None, memory_waiters,
                   now_ms=None, on_wake=None):
         self.step.wake_fd = -1
         self._now_ms = now_ms
         self._on_wake = on_wake
+        self._memory_waiters = memory_waiters
         self._sizes = sizes
         self._share_bytes = buffer_memory // 4
         self.c.linger_ms = linger_ms
@@ -289,10 +294,30 @@ cdef class Plane:
             self.step.lanes[at] = &each.c
         self.step.lane_count = len(self._lanes)
 
-    def settle(self, long long now_ms):
-        """Settle what is answered in all lanes: run callbacks, wake waiters, return memory. Returns how many requests."""
+    def settle(self, long long now_ms, bint may_gather=False):
+        """Settle what is answered in all lanes: run callbacks, wake waiters, return memory.
+
+        Args:
+            may_gather: leave answers for a later call, if it comes within ``GATHER_MS``. While threads wait for memory,
+                each of them would be woken for a single batch, and wait again before the next one is answered.
+
+        Returns:
+            How many requests; -1: answers were left.
+        """
         cdef Py_ssize_t count = 0
+        cdef Py_ssize_t in_flight = 0
         cdef FastLane lane
+        if may_gather and self._memory_waiters:
+            for lane in self._lanes:
+                count += lane.c.done_count
+                in_flight += lane.c.in_flight
+            if count == 0:
+                self._gathered_since_ms = now_ms
+                return 0
+            if count < MOST_GATHERED and in_flight and now_ms - self._gathered_since_ms < GATHER_MS:
+                return -1
+            count = 0
+        self._gathered_since_ms = now_ms
         for lane in list(self._lanes):
             count += lane.settle(now_ms)
         return count

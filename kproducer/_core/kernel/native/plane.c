@@ -754,6 +754,7 @@ static void complete_first(KpLane *lane) {
     request->next = NULL;
     *(lane->done_last ? &lane->done_last->next : &lane->done_first) = request;
     lane->done_last = request;
+    lane->done_count++;
     for (int32_t i = 0; i < request->batch_count; i++) {
         KpBatch *batch = request->batches[i];
         KpPart *part = batch->part;
@@ -844,6 +845,7 @@ int64_t kp_lane_take_held(KpLane *lane, unsigned char *target) {
 KpRequest *kp_lane_take_done(KpLane *lane) {
     KpRequest *first = lane->done_first;
     lane->done_first = lane->done_last = NULL;
+    lane->done_count = 0;
     return first;
 }
 

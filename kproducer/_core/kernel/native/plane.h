@@ -193,7 +193,8 @@ struct KpLane {
     int32_t in_flight;
     KpRequest *first, *last;        /* in flight, oldest first */
     KpRequest *unwritten;           /* the first one with bytes left */
-    KpRequest *done_first, *done_last;
+    KpRequest *done_first, *done_last;      /* answered, and not settled: `done_count` */
+    int32_t done_count;
     uint64_t round;
     int64_t now_ms;         /* of the last drain */
     unsigned char *partial; /* the beginning of a frame */
