@@ -63,7 +63,7 @@ _PYTHON_MODULES = {
     for name in names.split()
 }
 #: It uses epoll. Systems without it use Python's selectors instead.
-_LINUX_MODULES = ("kproducer._core.network._native_channel_io",)
+_LINUX_MODULE = "kproducer._core.network._native_channel_io"
 #: Where the C code is that several modules include.
 _C_SOURCES = Path("kproducer", "_core", "kernel", "native")
 #: The code of all of them; the modules beside the sources only refer to it. ``__mypyc`` is added by mypyc.
@@ -457,8 +457,7 @@ def native_sources(root: Path) -> dict[str, Path]:
         for source in (root / folder).rglob("*.pyx"):
             found[".".join(source.relative_to(root / start).with_suffix("").parts)] = source
     if sys.platform != "linux":
-        for name in _LINUX_MODULES:
-            found.pop(name, None)
+        found.pop(_LINUX_MODULE, None)
     return dict(sorted(found.items()))
 
 
