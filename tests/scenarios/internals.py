@@ -67,6 +67,11 @@ def armed_partitions(producer: KafkaProducer) -> int:
     return sum(queue.slot.part is not None for queue in queues)
 
 
+def uses_transaction_version_2(producer: KafkaProducer) -> bool:
+    uses: bool = _engine(producer).transactions.uses_version_2
+    return uses
+
+
 def use_transaction_version(producer: KafkaProducer, version: int) -> None:
     """Let the next transactions have this version, as if the brokers were upgraded or downgraded."""
     transactions = _engine(producer).transactions

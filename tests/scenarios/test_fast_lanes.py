@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from tests.support.tls_peer import authority, certificate, server_context
 
 pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
 
-PRODUCE = 0
+PRODUCE, METADATA = 0, 3
 
 
 #: Settings of the producers of the present test.
@@ -96,6 +97,23 @@ def test_a_partition_that_always_has_requests_in_flight_is_armed_with_what_waits
         sent += [producer.send() for _ in range(10)]
         assert sent[-1].metadata()
     assert [each.metadata().offset for each in sent] == list(range(1, len(sent) + 1))
+
+
+def test_requests_of_python_and_of_a_lane_have_different_correlation_ids(stage: Stage) -> None:
+    cluster = stage.cluster(1, topics={"t": 1, "u": 1})
+    producer = armed(stage, cluster)
+    gate = cluster.gate()
+    cluster.control(METADATA, faults.hold_before(gate))
+    asking = threading.Thread(target=producer.kafka.partitions_for, args=("u",))
+    asking.start()
+    gate.wait_until_reached()
+    sent = producer.send()
+    cluster.wait_for(lambda: internals.in_flight_count(producer.kafka) == 2, what="both are in flight")
+    gate.open()
+    asking.join(PATIENCE_S)
+    sent.metadata()
+    ids = Counter((each.connection_id, each.correlation_id) for each in cluster.requests())
+    assert ids.most_common(1)[0][1] == 1
 
 
 def test_an_error_code_hands_all_back_and_the_partition_is_armed_again(

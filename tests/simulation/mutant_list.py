@@ -478,9 +478,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "KAFKA-18660: when the epochs are used up, the epoch of the new producer id is used with the old id.",
         (
             _LIFECYCLE,
-            "        if producer.is_valid:\n            self.sequences.reset(producer)",
+            "        if producer.is_valid:\n            self._number_from_0(producer)",
             "        if producer.is_valid:\n"
-            "            self.sequences.reset(producer._replace(producer_id=self.sequences.producer.producer_id))",
+            "            self._number_from_0(producer._replace(producer_id=self.sequences.producer.producer_id))",
         ),
         reaches=lambda plan: _is_transactional(plan) and plan.epochs < 100,
         plans=ending_plan,
@@ -561,7 +561,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "If a caller takes a partition from a lane, the rest of a frame that is partly written is forgotten.",
         (
             _LANES,
-            "        if each.lane.is_stalled:\n            self._take_back(each)\n            return\n",
+            "        if each.lane.is_stalled or not each.connection.is_ready(self._now_ms()):\n            self._take_back(each)\n            return\n",
             "",
         ),
         reaches=_has_lanes,
@@ -585,7 +585,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _bug(
         "lane-keeps-the-numbers",
         "Sequence numbers that a lane has used are used again.",
-        (_TRACKER, "        partition.next_sequence = next_sequence\n", ""),
+        (_TRACKER, "        self._partition(topic_partition).next_sequence = next_sequence\n", ""),
         plans=lanes_plan,
     ),
 )

@@ -57,11 +57,6 @@ _MOST_ARMED_PER_ROUND = 64
 _BULK_PAUSE_MS = 100
 
 
-def _may_be_armed(topic_partition: TopicPartition, transaction: OpenTransaction | None) -> bool:
-    """Whether the partition was added to the transaction, or need not be."""
-    return transaction is None or transaction.version >= 2 or topic_partition in transaction.partitions
-
-
 class Sending(NamedTuple):
     """The parts of the sender that take over what lanes had.
 
@@ -167,10 +162,6 @@ class FastLanes:
         #: wait until nothing is pending.
         self._wanted: dict[TopicPartition, int] = {}
         self._awaiting_loan: set[TopicPartition] = set()
-        #: As ``_wanted``; of partitions that have to be added to the transaction first (version 1).
-        self._not_added: dict[TopicPartition, int] = {}
-        #: The transaction, and how many partitions it had, when these were looked at last.
-        self._looked_at: tuple[OpenTransaction | None, int] = (None, 0)
         self._sends_everything = False
         #: Readers of metrics that wait for ``_count_all``. Any thread appends.
         self._counting: deque[threading.Event] = deque()
@@ -286,29 +277,18 @@ class FastLanes:
         self._awaiting_loan = set()
         transactions = self._transactions
         transaction = None if transactions is None else transactions.sending_transaction
-        if transaction is not None and self._not_added:
-            self._look_for_added(transaction)
-        may_arm = transaction is not None or transactions is None
+        # With version 1, each transaction would have to add its partitions first.
+        may_arm = transactions is None or (transaction is not None and transaction.version >= 2)
         if self._wanted and may_arm and not self._accumulator.queues.is_closed:
             self._arm_wanted(transaction, now_ms)
         if self._sequences is not None:
             self._sequences.awaiting_loan = self._awaiting_loan
-
-    def _look_for_added(self, transaction: OpenTransaction) -> None:
-        looked_at = (transaction, len(transaction.partitions))
-        if looked_at != self._looked_at:
-            self._looked_at = looked_at
-            self._wanted.update(self._not_added)
-            self._not_added.clear()
 
     def _arm_wanted(self, transaction: OpenTransaction | None, now_ms: int) -> None:
         wanted = self._wanted
         snapshot = self._metadata.snapshot
         for topic_partition in list(islice(wanted, _MOST_ARMED_PER_ROUND)):
             node_id = wanted.pop(topic_partition)
-            if not _may_be_armed(topic_partition, transaction):
-                self._not_added[topic_partition] = node_id
-                continue
             each = self._lane_of(node_id, snapshot, transaction, now_ms)
             if each is not None and not self._arm_partition(
                 each, topic_partition, snapshot, transaction, now_ms
@@ -328,8 +308,11 @@ class FastLanes:
     def before_wait(self) -> None:
         """Before the selector waits: tell the lanes how many requests of Python are in flight."""
         for node_id, each in self._by_node.items():
-            if not each.lane.in_flight:
-                each.lane.foreign = self._client.in_flight.count_of(node_id)
+            lane = each.lane
+            if not lane.in_flight:
+                lane.foreign = self._client.in_flight.count_of(node_id)
+            # No two requests in flight on a connection have the same id.
+            lane.next_correlation_id = self._client.next_correlation_id(lane.next_correlation_id)
 
     # -- taking back -----------------------------------------------------------------------------------
 
@@ -417,11 +400,8 @@ class FastLanes:
             if sequences is None:
                 continue
             each = self._by_node.get(part.lane.owner.connection_id)
-            if each is not None and each.lane is part.lane:
-                if part.is_in_flight:
-                    self.make_way(each.connection.id)
-                if part.added_to is not None:
-                    self._not_added[part.topic_partition] = each.node.id
+            if part.is_in_flight and each is not None and each.lane is part.lane:
+                self.make_way(each.connection.id)
             sequences.note_lent(part.topic_partition, *part.take_acknowledged())
             sequences.end_loan(part.topic_partition, part.next_sequence)
 
