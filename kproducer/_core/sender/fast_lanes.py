@@ -203,8 +203,8 @@ class FastLanes:
 
     def update_sends_everything(self) -> None:
         """A flush or the close has begun, a flush has ended, or threads wait for memory."""
-        wanted = self._accumulator.ready_batches.sends_everything()
-        if wanted is not self._sends_everything:
+        # Looked at again afterwards: another thread may have begun or ended a flush meanwhile.
+        while (wanted := self._accumulator.ready_batches.sends_everything()) is not self._sends_everything:
             self._sends_everything = wanted
             self._plane.send_everything(wanted)
 
