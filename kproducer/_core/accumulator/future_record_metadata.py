@@ -70,6 +70,10 @@ class _FutureWaiters:
 class ProduceRequestResult:
     """The result of one batch, shared by its futures. Thread-safe; completed once, by the I/O thread.
 
+    Args:
+        topic_partition: where the batch goes.
+        outcome: of the batch, decided or not; ``None``: a new one.
+
     Attributes:
         outcome: the values that are known once the batch has ended; compiled code reads them.
         parts: for a split batch, the index of each part's first record, and the results of the parts.
@@ -77,24 +81,13 @@ class ProduceRequestResult:
 
     __slots__ = ("_future_waiters", "_listeners", "_record_errors", "outcome", "parts")
 
-    def __init__(self, topic_partition: TopicPartition) -> None:
+    def __init__(self, topic_partition: TopicPartition, outcome: BatchOutcome | None = None) -> None:
         # Written under FutureRecordMetadata._condition; outcome and parts are read without it.
-        self.outcome = BatchOutcome(topic_partition, RecordMetadata)
+        self.outcome = BatchOutcome(topic_partition, RecordMetadata) if outcome is None else outcome
         self.parts: tuple[list[int], list[ProduceRequestResult]] | None = None
         self._record_errors: Callable[[int], KafkaError] | None = None
         self._future_waiters: dict[int, _FutureWaiters] = {}
         self._listeners: list[Callable[[], object]] = []
-
-    @classmethod
-    def around(cls, outcome: BatchOutcome) -> ProduceRequestResult:
-        """The result of a batch that has an outcome already, decided or not."""
-        made = cls.__new__(cls)
-        made.outcome = outcome
-        made.parts = None
-        made._record_errors = None
-        made._future_waiters = {}
-        made._listeners = []
-        return made
 
     @property
     def topic_partition(self) -> TopicPartition:

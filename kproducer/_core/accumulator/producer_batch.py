@@ -176,7 +176,7 @@ class ProducerBatch:
 
     @property
     def is_new(self) -> bool:
-        """Whether it was never drained, and is no part of another."""
+        """Whether it has never been drained, and is not a part of a batch that was split."""
         return not (
             self.send_count
             or self.attempts

@@ -125,22 +125,18 @@ class InFlightRequests:
 
     def can_send_more(self, node_id: str) -> bool:
         """Whether the limit is not reached and the socket took all bytes offered to it."""
-        queue = self._queues.get(node_id)
-        in_lane = 0
-        if self.lanes and node_id in self.lanes:
-            lane = self.lanes[node_id]
-            if lane.is_stalled:
-                return False
-            in_lane = lane.in_flight
-        if not queue:
-            return in_lane < self._max_per_connection
-        newest = queue[-1].send
-        return (newest.completed or not newest.is_stalled) and len(queue) + in_lane < self._max_per_connection
+        queue, lane = self._queues.get(node_id), self.lanes.get(node_id)
+        newest = queue[-1].send if queue else None
+        if newest is not None and newest.is_stalled and not newest.completed:
+            return False
+        if lane is not None and lane.is_stalled:
+            return False
+        return self.count_of(node_id) < self._max_per_connection
 
     def count_of(self, node_id: str) -> int:
         """Requests in flight to this node."""
-        queue = self._queues.get(node_id)
-        in_lane: int = self.lanes[node_id].in_flight if node_id in self.lanes else 0
+        queue, lane = self._queues.get(node_id), self.lanes.get(node_id)
+        in_lane: int = 0 if lane is None else lane.in_flight
         return (len(queue) if queue else 0) + in_lane
 
     def oldest_api_key(self, node_id: str) -> int | None:

@@ -36,41 +36,18 @@ from kproducer._core.network._openssl cimport (
 
 import os
 
-# The data plane of the kernel, which comes as a capsule: this module imports nothing of it.
-cdef extern from "plane.h" nogil:
-    int64_t KP_NEVER_MS
-    ctypedef enum kp_frame:
-        KP_FRAME_MORE
-        KP_FRAME_DONE
-        KP_FRAME_FOREIGN
-        KP_FRAME_UNUSUAL
-    ctypedef struct KpPlane:
-        pass
-    ctypedef struct KpRequest:
-        pass
-    ctypedef int64_t (*kp_send)(void *socket, const iovec *pieces, int count) noexcept nogil
-    ctypedef struct KpLane:
-        int fd
-        kp_send send
-        void *socket
-        bint stalled, behind_python, needs_python, has_uncounted
-        int in_flight, done_count
-        KpRequest *unwritten
-        int64_t held_size
-    ctypedef struct KpStep:
-        KpPlane *plane
-        KpLane **lanes
-        Py_ssize_t lane_count
-        int wake_fd
-        void (*set_sleep)(KpPlane *plane, int64_t until_ms) noexcept nogil
-        int64_t (*next_ms)(KpLane *lane) noexcept nogil
-        int64_t (*expiry_ms)(KpLane *lane) noexcept nogil
-        int (*drain)(KpLane *lane, int64_t now_ms) noexcept nogil
-        int (*write)(KpLane *lane) noexcept nogil
-        kp_frame (*receive)(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
-                            const unsigned char **frame, int64_t *frame_size) noexcept nogil
-        bint (*hold)(KpLane *lane, const unsigned char *data, int64_t size) noexcept nogil
-        int64_t (*take_held)(KpLane *lane, unsigned char *target) noexcept nogil
+# Declarations only. The data plane itself comes as a capsule: nothing of it is imported.
+from kproducer._core.kernel.native.plane cimport (
+    KP_FRAME_FOREIGN,
+    KP_FRAME_MORE,
+    KP_FRAME_UNUSUAL,
+    KP_MOST_GATHERED,
+    KP_NEVER_MS,
+    KpLane,
+    KpStep,
+    kp_frame,
+    kp_now_ms,
+)
 
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -102,17 +79,6 @@ cdef extern from "<sys/epoll.h>" nogil:
     uint32_t EPOLLIN
     uint32_t EPOLLOUT
 
-cdef extern from *:
-    """
-    #include <time.h>
-    static long long KP_STEP_MS(void) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    }
-    """
-    int64_t KP_STEP_MS() noexcept nogil
-
 cdef extern from "<limits.h>":
     """
     #ifndef IOV_MAX
@@ -129,8 +95,6 @@ cdef enum:
     MAX_EVENTS = 1024
     #: How long Python is not called, although there is something for its metrics and its partitioners.
     MOST_UNCOUNTED_MS = 100
-    #: So many answered requests of lanes are settled at once.
-    MOST_ANSWERS = 16
     #: When less space than this is left for reads, the other readable sockets wait for the next poll.
     LEAST_READ_BYTES = 4096
     #: The most plaintext in one TLS record. Smaller pieces are joined to a whole record, larger ones are not copied.
@@ -916,7 +880,7 @@ cdef class SocketIo:
                 code = errno if ready < 0 else 0
                 self.serve(ready, &made, &read_at, &is_woken)
         else:
-            now_ms = KP_STEP_MS()
+            now_ms = kp_now_ms()
             until_ms = KP_NEVER_MS if timeout_ms < 0 else now_ms + timeout_ms
             count_at_ms = now_ms + MOST_UNCOUNTED_MS
             settled = self.plane.settle(now_ms, not self.returns_early)
@@ -932,7 +896,7 @@ cdef class SocketIo:
                     )
                     code = errno if ready < 0 else 0
                     self.serve(ready, &made, &read_at, &is_woken)
-                    now_ms = KP_STEP_MS()
+                    now_ms = kp_now_ms()
                     # Before the interpreter lock is taken, which may last: what can be sent now, and more answers.
                     self.drain_lanes(now_ms, &made)
                     while made == count and not is_woken and self.expects_more():
@@ -941,7 +905,7 @@ cdef class SocketIo:
                         if more <= 0:
                             break
                         self.serve(more, &made, &read_at, &is_woken)
-                        now_ms = KP_STEP_MS()
+                        now_ms = kp_now_ms()
                         self.drain_lanes(now_ms, &made)
                 settled = self.plane.settle(now_ms, not self.returns_early)
                 if settled > 0 and self.returns_early:
@@ -967,7 +931,7 @@ cdef class SocketIo:
         for at in range(self.step.lane_count):
             done += self.step.lanes[at].done_count
             in_flight += self.step.lanes[at].in_flight
-        return 0 < done < MOST_ANSWERS and in_flight > 0
+        return 0 < done < KP_MOST_GATHERED and in_flight > 0
 
     cdef bint has_uncounted(self) noexcept nogil:
         """Whether any lane has something for the metrics."""
@@ -977,21 +941,21 @@ cdef class SocketIo:
                 return True
         return False
 
-    cdef int64_t expiry_ms(self) noexcept nogil:
-        """When Python has to look for timeouts."""
+    cdef int64_t earliest(self, int64_t (*of)(KpLane *lane) noexcept nogil) noexcept nogil:
+        """The earliest of these times of the lanes."""
         cdef int64_t when = KP_NEVER_MS
         cdef Py_ssize_t at
         for at in range(self.step.lane_count):
-            when = min(when, self.step.expiry_ms(self.step.lanes[at]))
+            when = min(when, of(self.step.lanes[at]))
         return when
+
+    cdef int64_t expiry_ms(self) noexcept nogil:
+        """When Python has to look for timeouts."""
+        return self.earliest(self.step.expiry_ms)
 
     cdef int64_t next_ms(self) noexcept nogil:
         """When any lane has something to send; INT64_MIN: now."""
-        cdef int64_t when = KP_NEVER_MS
-        cdef Py_ssize_t at
-        for at in range(self.step.lane_count):
-            when = min(when, self.step.next_ms(self.step.lanes[at]))
-        return when
+        return self.earliest(self.step.next_ms)
 
     cdef void drain_lanes(self, int64_t now_ms, Py_ssize_t *made) noexcept nogil:
         """Write what the lanes have to send, except behind frames of Python that are not written yet."""

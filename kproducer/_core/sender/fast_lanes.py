@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from kproducer._core.client.metadata_snapshot import MetadataSnapshot
     from kproducer._core.client.network_client import NetworkClient
     from kproducer._core.transactions.sequence_tracker import SequenceTracker
-    from kproducer._core.transactions.transaction_state import OpenTransaction
     from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
 
 #: How long a reader of metrics waits for the I/O thread, which a callback may keep busy.
@@ -117,7 +116,7 @@ class _Lane:
 
 
 class FastLanes:
-    """The lanes of one producer. I/O thread only, except ``update_sends_everything``.
+    """The lanes of one producer. I/O thread only, except methods marked "any thread".
 
     Args:
         client: the connections.
@@ -177,7 +176,7 @@ class FastLanes:
             sizes=pool.sizes,
             future_type=FutureRecordMetadata,
             metadata_type=RecordMetadata,
-            make_result=ProduceRequestResult.around,
+            make_result=ProduceRequestResult,
             allocate=pool.try_allocate,
             deallocate=pool.deallocate,
             incomplete=accumulator.incomplete,
@@ -280,19 +279,17 @@ class FastLanes:
         # With version 1, each transaction would have to add its partitions first.
         may_arm = transactions is None or (transaction is not None and transaction.version >= 2)
         if self._wanted and may_arm and not self._accumulator.queues.is_closed:
-            self._arm_wanted(transaction, now_ms)
+            self._arm_wanted(now_ms)
         if self._sequences is not None:
             self._sequences.awaiting_loan = self._awaiting_loan
 
-    def _arm_wanted(self, transaction: OpenTransaction | None, now_ms: int) -> None:
+    def _arm_wanted(self, now_ms: int) -> None:
         wanted = self._wanted
         snapshot = self._metadata.snapshot
         for topic_partition in list(islice(wanted, _MOST_ARMED_PER_ROUND)):
             node_id = wanted.pop(topic_partition)
-            each = self._lane_of(node_id, snapshot, transaction, now_ms)
-            if each is not None and not self._arm_partition(
-                each, topic_partition, snapshot, transaction, now_ms
-            ):
+            each = self._lane_of(node_id, snapshot, now_ms)
+            if each is not None and not self._arm_partition(each, topic_partition, snapshot, now_ms):
                 wanted[topic_partition] = node_id  # behind the others
 
     def blocked_queues(self) -> list[PartitionQueue]:
@@ -410,14 +407,13 @@ class FastLanes:
 
     # -- arming ----------------------------------------------------------------------------------------
 
-    def _lane_of(
-        self, node_id: int, snapshot: MetadataSnapshot, transaction: OpenTransaction | None, now_ms: int
-    ) -> _Lane | None:
+    def _lane_of(self, node_id: int, snapshot: MetadataSnapshot, now_ms: int) -> _Lane | None:
         """The lane of the node, a new one if there is none and the connection allows it."""
         connection = self._client.connections.get(str(node_id))
         if connection is None:
             return None
-        uses_version_2 = None if transaction is None else transaction.version >= 2
+        # Version 1 of transactions has no lanes: see ``arm``.
+        uses_version_2 = None if self._transactions is None else True
         oldest, latest = produce_versions(uses_version_2, bool(snapshot.topic_ids))
         found = self._by_node.get(connection.id)
         if found is not None:
@@ -475,7 +471,6 @@ class FastLanes:
         each: _Lane,
         topic_partition: TopicPartition,
         snapshot: MetadataSnapshot,
-        transaction: OpenTransaction | None,
         now_ms: int,
     ) -> bool:
         """Arm a partition. Returns whether there is nothing more to do: it is armed, or cannot be."""
@@ -521,7 +516,6 @@ class FastLanes:
                 return False
             try:
                 part.number(*numbers)
-                part.added_to = None if transaction is None or transaction.version >= 2 else transaction
                 self._accumulator.arm(queue, part, each.lane)
             except BaseException:
                 sequences.end_loan(topic_partition, part.next_sequence)

@@ -65,7 +65,7 @@ class Bench:
             sizes=(4096, 1024),
             future_type=FutureRecordMetadata,
             metadata_type=RecordMetadata,
-            make_result=ProduceRequestResult.around,
+            make_result=ProduceRequestResult,
             allocate=self.allocate,
             deallocate=self.deallocate,
             incomplete=self.incomplete,

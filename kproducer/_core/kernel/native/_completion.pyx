@@ -121,12 +121,12 @@ cdef inline bint delivered(BatchOutcome outcome) noexcept:
 
 
 cdef class _LazyResult:
-    """See ``_completion.pxd``. ``_make(outcome)`` makes the result."""
+    """See ``_completion.pxd``. ``_make(topic_partition, outcome)`` makes the result."""
 
     @property
     def result(self):
         if self._made is None:
-            made = self._make(self.outcome)
+            made = self._make(self.outcome.topic_partition, self.outcome)
             if self._made is None:  # no other thread was faster
                 self._made = made
         return self._made
@@ -158,7 +158,7 @@ cdef int wait_for(RecordFuture future, object timeout) except -1:
     lock.acquire()
     if owner._waiting is None:
         owner._waiting = []
-    # From here to the wait, no other thread runs: whoever decides the outcome releases the lock.
+    # No other thread runs from here to the wait, so whoever decides the outcome finds this lock and releases it.
     if outcome.done or outcome.is_split or owner._made is not None or owner.io_thread_id == PyThread_get_thread_ident():
         return 1
     owner._waiting.append(lock)

@@ -15,28 +15,30 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
 from libc.errno cimport EIO
-from libc.stdint cimport INT64_MIN, uint32_t
+from libc.stdint cimport INT64_MIN, int16_t, int32_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartition, count_record, should_switch_partition
-from kproducer._core.kernel.native._batch cimport BatchWriter, Record, fill_record
+from kproducer._core.kernel.native._batch cimport RECORD_BATCH_OVERHEAD, BatchWriter, Record, fill_record
 from kproducer._core.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future, _LazyResult
-
-import os
-
-cdef extern from *:
-    """
-    #ifndef _GNU_SOURCE
-    #define _GNU_SOURCE
-    #endif
-    #include <time.h>
-    static long long KP_NOW_MS(void) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    }
-    """
-    int64_t KP_NOW_MS() noexcept nogil
+from kproducer._core.kernel.native.plane cimport (
+    KP_FLYING,
+    KP_FRAME_FOREIGN,
+    KP_FRAME_MORE,
+    KP_FRAME_UNUSUAL,
+    KP_MOST_GATHERED,
+    KP_NEVER_MS,
+    KP_OPEN,
+    KpBatch,
+    KpLane,
+    KpPart,
+    KpPlane,
+    KpRequest,
+    KpTopic,
+    iovec,
+    kp_frame,
+    kp_now_ms,
+)
 
 cdef extern from "plane.c" nogil:
     int64_t kp_lane_next_ms(KpLane *lane)
@@ -85,7 +87,7 @@ cdef extern from *:
     """
     #ifdef __linux__
     #include <sys/eventfd.h>
-    #else  /* NativeChannelIo needs epoll, too; PortableChannelIo is waked by a function */
+    #else  /* NativeChannelIo needs epoll, too; PortableChannelIo is woken by a function */
     #define EFD_CLOEXEC 0
     #define EFD_NONBLOCK 0
     static int eventfd(unsigned int value, int flags) { (void)value; (void)flags; return -1; }
@@ -97,12 +99,10 @@ cdef extern from *:
 
 cdef enum:
     MOST_PARTITIONS = 1 << 24
-    # So many answers are not left for later, nor for longer than this.
-    MOST_GATHERED = 16
+    # Answers are not left for longer than this.
     GATHER_MS = 2
     # How often a record is tried to be appended before the general path does it.
     MOST_TRIES = 4
-    RECORD_BATCH_OVERHEAD = 61
     # At most so much of a record is neither key nor value nor headers.
     RECORD_OVERHEAD_BYTES = 64
     # How often a thread that holds the interpreter lock tries a lock of the plane before it lets other threads run.
@@ -130,7 +130,7 @@ cdef class Plane:
         sizes: of the buffers that a batch may have while it grows, largest first.
         future_type: a subclass of ``RecordFuture``.
         metadata_type: of ``BatchOutcome``.
-        make_result: makes a ``ProduceRequestResult`` around a ``BatchOutcome``.
+        make_result: ``ProduceRequestResult``.
         allocate: ``BufferPool.try_allocate``.
         deallocate: ``BufferPool.deallocate``.
         incomplete: the accumulator's dict of batches without an outcome.
@@ -140,9 +140,9 @@ cdef class Plane:
     """
 
     def __cinit__(self, *, long long linger_ms, long long request_timeout_ms, long long delivery_timeout_ms,
-                  long long longest_open_ms, Py_ssize_t batch_size, long long buffer_memory, Py_ssize_t first_bytes, tuple sizes not None,
-                  future_type, metadata_type, make_result, allocate, deallocate, dict incomplete not None, memory_waiters,
-                  now_ms=None, on_wake=None):
+                  long long longest_open_ms, Py_ssize_t batch_size, long long buffer_memory, Py_ssize_t first_bytes,
+                  tuple sizes not None, future_type, metadata_type, make_result, allocate, deallocate,
+                  dict incomplete not None, memory_waiters, now_ms=None, on_wake=None):
         self.step.wake_fd = -1
         self._now_ms = now_ms
         self._on_wake = on_wake
@@ -211,13 +211,13 @@ cdef class Plane:
 
         Args:
             transaction: any object.
-            adds_partitions: it has version 2. If not, each partition takes records only if it was ``added_to`` it.
+            adds_partitions: it has version 2: Produce requests add their partitions. Otherwise, none of its records are
+                taken.
         """
         if transaction is not self._last_transaction:
             kp_plane_begin_transaction(&self.c)
             self._last_transaction = transaction
-        self._adds_partitions = adds_partitions
-        self.transaction = transaction
+        self.transaction = transaction if adds_partitions else None
 
     def end_transaction(self):
         """Take no more records. The batch of each record that was taken is in ``incomplete`` already."""
@@ -314,7 +314,7 @@ cdef class Plane:
             if count == 0:
                 self._gathered_since_ms = now_ms
                 return 0
-            if count < MOST_GATHERED and in_flight and now_ms - self._gathered_since_ms < GATHER_MS:
+            if count < KP_MOST_GATHERED and in_flight and now_ms - self._gathered_since_ms < GATHER_MS:
                 return -1
             count = 0
         self._gathered_since_ms = now_ms
@@ -364,7 +364,8 @@ cdef class FastLane:
     """One ready connection.
 
     Args:
-        owner: its node id as text.
+        owner: the channel of the connection.
+        fd: of its socket.
         version: of Produce.
         fields: what is between the correlation id and the number of topics in each frame.
         most_in_flight: requests on the connection.
@@ -432,11 +433,6 @@ cdef class FastLane:
     def version(self):
         """Of Produce."""
         return self.c.version
-
-    @property
-    def fd(self):
-        """Of the socket."""
-        return self.c.fd
 
     @property
     def is_blocked(self):
@@ -555,11 +551,9 @@ cdef class FastLane:
         cdef kp_frame kind = KP_FRAME_MORE
         if self.c.held_size:
             together = bytearray(self.c.held_size + data.shape[0])
-            at = self.c.held_size
-            together[at:] = data
+            together[self.c.held_size:] = data
             kp_lane_take_held(&self.c, together)
             data = together
-            at = 0
         while at < data.shape[0]:
             kind = kp_lane_receive(&self.c, &data[at], data.shape[0] - at, &consumed, &frame, &frame_size)
             if kind == KP_FRAME_UNUSUAL:
@@ -694,7 +688,7 @@ cdef class FastPart:
         kp_part_init(&self.c, &plane.c, &topic.c, number, <void *>self)
 
     def arm(self, FastLane lane not None):
-        """Give it to a lane. Its queue is empty, and its queue's lock is held. I/O thread."""
+        """Give it to a lane, with the batches that it has adopted. Its queue's lock is held. I/O thread."""
         if lane.plane is not self.plane:
             raise ValueError("the lane is of another plane")
         self.topic.add(self)
@@ -781,14 +775,9 @@ cdef class FastPart:
         cdef RecordAppender appender
         for appender, order, created_ms, closed_ms in batches:
             batch = FastBatch.__new__(FastBatch)
-            batch.part = self
-            batch._make = self.plane._make_result
             batch._made = appender.batch_result
-            batch.outcome = appender.outcome
-            batch.appender = appender
             batch.order = order
-            batch.c.owner = <void *>batch
-            batch.c.data = <unsigned char *>appender.writer._data
+            fill(batch, self, appender)
             batch.c.begun_ms = created_ms
             batch.c.closed_ms = closed_ms
             note(batch)
@@ -890,7 +879,7 @@ cdef class FastBatch(_LazyResult):
     @property
     def is_open(self):
         """Whether it may take more records, as of when it was handed back."""
-        return self.c.state == 0
+        return self.c.state == KP_OPEN
 
     @property
     def is_begun(self):
@@ -903,7 +892,7 @@ cdef class FastBatch(_LazyResult):
 
     @property
     def in_flight(self):
-        return self.c.state == 2
+        return self.c.state == KP_FLYING
 
     def hand_over(self):
         """The appender with the same writer, result and callbacks. The memory is the caller's from here on."""
@@ -920,13 +909,13 @@ cdef class FastBatch(_LazyResult):
     @property
     def numbers(self):
         """(producer id, epoch, base sequence); ``None``: it has none. I/O thread."""
-        if self.c.state < 2 or not self.part.c.is_numbered:
+        if self.c.state < KP_FLYING or not self.part.c.is_numbered:
             return None
         return self.c.producer_id, self.c.producer_epoch, self.c.sequence
 
     @property
     def send_count(self):
-        return 1 if self.c.state >= 2 else 0
+        return 1 if self.c.state >= KP_FLYING else 0
 
     cdef succeed(self):
         """The broker has it. Run its callbacks, wake the threads that wait for it, and return its memory."""
@@ -1002,18 +991,24 @@ cdef Py_ssize_t first_bytes(FastPart part, const Record *record):
     return plane.buffer_bytes(RECORD_BATCH_OVERHEAD + upper_bound(record), most)
 
 
+cdef void fill(FastBatch batch, FastPart part, RecordAppender appender) noexcept:
+    """Set what a batch of this partition has from its beginning."""
+    batch.part = part
+    batch._make = part.plane._make_result
+    batch.io_thread_id = part.plane.io_thread_id
+    batch.outcome = appender.outcome
+    batch.appender = appender
+    batch.c.owner = <void *>batch
+    batch.c.data = <unsigned char *>appender.writer._data
+
+
 cdef FastBatch new_batch(FastPart part, object buffer):
     """A batch without records, in ``plane.incomplete``."""
     cdef Plane plane = part.plane
     cdef FastBatch batch = FastBatch.__new__(FastBatch)
     cdef BatchWriter writer = BatchWriter.__new__(BatchWriter, buffer)
-    batch.part = part
-    batch._make = plane._make_result
-    batch.outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
-    batch.appender = RecordAppender.__new__(RecordAppender, writer, batch, batch.outcome, plane._future_type)
-    batch.io_thread_id = plane.io_thread_id
-    batch.c.owner = <void *>batch
-    batch.c.data = <unsigned char *>writer._data
+    cdef BatchOutcome outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
+    fill(batch, part, RecordAppender.__new__(RecordAppender, writer, batch, outcome, plane._future_type))
     plane.incomplete[batch] = batch
     return batch
 
@@ -1029,17 +1024,15 @@ cdef object grow(FastBatch batch, object larger, Py_ssize_t batch_size):
 
 
 cdef inline bint takes_records_of(FastPart part, object transaction):
-    """Whether this transaction takes records, and the partition is armed for it.
+    """Whether this transaction takes records.
 
-    Asked when the batch is in ``incomplete``. The transaction stops to take records before anyone asks whether a batch is
-    left, so it does not end before this batch has its outcome.
+    Asked when the batch is in ``incomplete``. The transaction takes no more records before anyone asks whether a
+    batch is left, so it does not end before this batch has its outcome.
     """
     cdef Plane plane = part.plane
     if not plane.c.is_transactional:
         return True
-    if transaction is None or transaction is not plane.transaction:
-        return False
-    return part.added_to is None if plane._adds_partitions else part.added_to is transaction
+    return transaction is not None and transaction is plane.transaction
 
 
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
@@ -1050,7 +1043,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
     cdef object larger = None       # a larger buffer for the open batch
     cdef FastBatch batch
     cdef BatchWriter writer
-    cdef Py_ssize_t record_bytes, wanted
+    cdef Py_ssize_t wanted
     cdef int taken = 0
     cdef bint wakes = False, may_grow = True
     # A clock in Python is not called with the lock.
@@ -1079,7 +1072,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         note(batch)
                         if writer.position >= writer.limit and writer._size >= plane._batch_size:
                             part.fills_batches = True
-                            wakes = kp_part_close_open(&part.c, early_ms or KP_NOW_MS())
+                            wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
                         break
                     if may_grow and writer._size < plane._batch_size:
                         wanted = max(writer.position + upper_bound(record), 2 * writer._size)
@@ -1092,7 +1085,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                     writer = begun.appender.writer
                     taken = begun.appender.append_record(record, future, on_delivery)
                     if taken:
-                        now_ms = early_ms or KP_NOW_MS()
+                        now_ms = early_ms or kp_now_ms()
                         writer.limit = min(plane._batch_size, writer._size)
                         note(begun)
                         # The structure's, until the batch is settled or taken back.
@@ -1109,9 +1102,6 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                 kp_part_unlock(&part.c)
             # Other code may run in here, so everything is looked at again afterwards.
             if wanted:
-                if larger is not None:
-                    plane._deallocate(larger)
-                    larger = None
                 larger = plane._allocate(plane.next_size(wanted))
                 may_grow = larger is not None
             elif begun is None:

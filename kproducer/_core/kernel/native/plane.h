@@ -61,10 +61,11 @@
 #define KP_NEVER_MS INT64_MAX
 
 enum {
-    KP_BATCH_OVERHEAD = 61,
     /* As MOST_PENDING_BATCHES and REMEMBERED_MS of `transactions/sequence_tracker.py`. */
     KP_MOST_FLYING = 5,
     KP_REMEMBERED_MS = 1000,
+    /* So many answered requests are settled at once, if others are in flight. */
+    KP_MOST_GATHERED = 16,
 };
 enum kp_state { KP_OPEN, KP_QUEUED, KP_FLYING, KP_SETTLED };
 enum kp_list { KP_NOWHERE, KP_DUE, KP_LINGERING };
@@ -112,7 +113,7 @@ struct KpBatch {
 struct KpTopic {
     KpPart **parts;         /* by partition number; NULL: never armed */
     int32_t part_count;
-    const unsigned char *name;      /* as in a frame of the lanes' version: see kp_lane_new */
+    const unsigned char *name;      /* as in a frame of the lanes' version: see `fields` of KpLane */
     int32_t name_size;
     unsigned char id[16];
     bool has_id;
@@ -165,8 +166,8 @@ struct KpRequest {
     unsigned char *small;   /* all bytes but the records */
 };
 
-/* Sends the first of these bytes. How many the socket took (fewer than all: it is full), or -errno. Whatever is sent on
- * the connection next begins with the others: they may be encrypted already. */
+/* Sends the first of these bytes. Returns how many the socket took (fewer than all: it is full), or -errno. What was not
+ * taken may be encrypted already, so it has to be the next thing that is sent on the connection. */
 typedef int64_t (*kp_send)(void *socket, const struct iovec *pieces, int count);
 
 struct KpLane {
@@ -257,10 +258,10 @@ int64_t kp_lane_next_ms(KpLane *lane);
 /* When Python has to look whether a request or a batch has timed out. Of batches behind others, perhaps too late by the
  * time that they wait; never too early. */
 int64_t kp_lane_expiry_ms(KpLane *lane);
-/* Whether batches are due, and the socket is full or the limit of requests in flight is reached. */
-bool kp_lane_is_blocked(KpLane *lane);
 /* The same, of all that it has. */
 int64_t kp_lane_exact_expiry_ms(KpLane *lane);
+/* Whether batches are due, and the socket is full or the limit of requests in flight is reached. */
+bool kp_lane_is_blocked(KpLane *lane);
 /* Puts what is due into requests, as far as the limit of requests in flight allows. The number of requests; -1: no memory. */
 int kp_lane_drain(KpLane *lane, int64_t now_ms);
 int64_t kp_send_plain(void *lane, const struct iovec *pieces, int count);
@@ -288,7 +289,7 @@ typedef struct KpStep {
     KpPlane *plane;
     KpLane **lanes;
     ptrdiff_t lane_count;
-    int wake_fd;            /* readable if a caller has waked the I/O thread; -1: closed */
+    int wake_fd;            /* readable if a caller has woken the I/O thread; -1: closed */
     void (*set_sleep)(KpPlane *plane, int64_t until_ms);
     int64_t (*next_ms)(KpLane *lane);
     int64_t (*expiry_ms)(KpLane *lane);
