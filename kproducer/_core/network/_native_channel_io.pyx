@@ -991,6 +991,7 @@ cdef class SocketIo:
             begin_outcome(&self.outcomes[made[0]], state, WRITE)
             self.outcomes[made[0]].write_errno = code
             made[0] += 1
+            self.hand_over(state)
 
     cdef int wait(self, int64_t until_ms, int64_t now_ms) noexcept nogil:
         """Wait until then for events, or until a lane has something to send. Negative: as ``epoll_wait``."""

@@ -10,7 +10,6 @@ Source: Kafka's ``Selector`` (pollSelectionKeys); the native step is ours.
 
 from __future__ import annotations
 
-import os
 import selectors
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -196,9 +195,9 @@ class PortableChannelIo:
                 yield from self._write_lane(channel, lane)
 
     def _write_lane(self, channel: KafkaChannel, lane: Any) -> Iterator[Event]:
-        if code := lane.write():
+        if lane.write():
             self._hand_back(lane)
-            yield channel, READ, OSError(code, os.strerror(code))
+            yield channel, WRITE  # fails once more, but as a write of Python's
         else:
             self.update(channel)
 

@@ -337,7 +337,7 @@ class Selector:
             if mask & READ:
                 self._read(channel, self._io.received(event))
             doing = "writing to"
-            if mask & WRITE and (channel.sends or channel.transport.wants_write):
+            if mask & WRITE:
                 self._io.written(event, self.completed_sends)
         except OSError as error:
             refusal = self._save_last_responses(channel) if doing == "writing to" else None

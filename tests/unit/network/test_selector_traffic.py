@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import struct
+import time
 from collections.abc import Callable
 
 import pytest
 
+from kproducer._core.kernel import data_plane
 from kproducer._core.network.framing import MAX_FIRST_FRAME_BYTES
 from kproducer._core.network.network_send import MAX_PIECES, NetworkSend
 from kproducer._core.network.selector import Selector
 from kproducer._core.network.transport_layer import TransportLayer
 from kproducer.errors import DisconnectedError, IllegalStateError, RemoteProtocolError
 from tests.support.loopback import PATIENCE_S, Listener, frame, poll_until, receive_exactly
+from tests.support.units.lane_bench import Bench
 from tests.unit.network.conftest import connect
 
 
@@ -351,3 +355,35 @@ def test_bytes_buffered_inside_the_transport_are_served_without_an_event(
         assert payloads(selector) == [b"abc"]
         poll_until(selector, lambda: bool(selector.completed_receives))
         assert payloads(selector) == [b"def"]
+
+
+@pytest.mark.skipif(data_plane is None, reason="lanes are part of the native kernel")
+def test_a_failed_write_of_a_lane_ends_the_connection_after_its_last_response(selector: Selector) -> None:
+    with Listener() as listener, contextlib.ExitStack() as on_exit:
+        peer = connect(selector, listener)
+        channel = selector._channels["0"]
+        bench = Bench(has_wake_descriptor=selector.io.wake_of_plane() is None)
+        on_exit.callback(bench.close)
+        bench.plane.remove_lane(bench.lane)
+        bench.lane = data_plane.FastLane(
+            bench.plane, channel, channel.transport.fileno(), 9, b"", 5, 1 << 20, None
+        )
+
+        def hand_back(lane: object) -> None:
+            requests = [
+                NetworkSend("0", [memoryview(each) for each in pieces])
+                for *_, pieces in bench.lane.take_requests()
+            ]
+            bench.plane.remove_lane(bench.lane)
+            selector.resume(channel, bench.lane.take_partial(), requests)
+
+        selector.io.use_plane(bench.plane, hand_back, time.monotonic_ns)
+        bench.plane.add_lane(bench.lane)
+        selector.io.use_lane(channel, bench.lane)
+        bench.lane.is_armed = True
+        peer.sendall(frame(b"the last response"))
+        reset(selector, peer)
+        bench.send("t", 0, b"v")
+        selector.poll(0)
+        assert set(selector.disconnected) == {"0"}
+        assert payloads(selector) == [b"the last response"]
