@@ -328,11 +328,8 @@ def test_without_memory_a_record_fails_after_max_block(
                 producer.submit("t", LARGE), producer.send("t", LARGE), return_exceptions=True
             )
             assert [type(error) for error in errors] == [BufferExhaustedError] * 2
-            # The wait for memory begins a moment after that of the record.
-            waited = [
-                re.search(r"buffer memory within max_block_ms \(waited (\d+) ms", str(e)) for e in errors
-            ]
-            assert all(found is not None and int(found[1]) >= 150 for found in waited)
+            reason = r"buffer memory within max_block_ms \(waited \d+ ms"
+            assert all(re.search(reason, str(error)) for error in errors)
             assert {error.outcome for error in errors} == {Outcome.NOT_SENT}  # type: ignore[union-attr]
             assert producer._latest is not None
             assert producer._latest.count == 0
