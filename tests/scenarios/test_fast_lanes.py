@@ -31,10 +31,12 @@ PRODUCE, METADATA = 0, 3
 _state: dict[str, Any] = {}
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "idempotent"], autouse=True)
-def _idempotence(request: pytest.FixtureRequest) -> None:
+@pytest.fixture(params=["plain", "idempotent", "lz4"], autouse=True)
+def _settings(request: pytest.FixtureRequest) -> None:
     _state.clear()
-    _state["enable_idempotence"] = request.param
+    _state["enable_idempotence"] = request.param != "plain"
+    if request.param == "lz4":
+        _state["compression_type"] = "lz4"
 
 
 Secure = Callable[[FakeCluster], FakeCluster]

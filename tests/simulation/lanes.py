@@ -19,8 +19,10 @@ ALL = frozenset({ARMED, SETTLED, TAKEN_BACK, IN_TRANSACTION, KEPT} if data_plane
 
 
 class _CountedLanes(FastLanes):
-    def __init__(self, *arguments: Any, reached: Counter[str], takes_back: Callable[[], bool]) -> None:
-        super().__init__(*arguments, takes_back)
+    def __init__(
+        self, *arguments: Any, reached: Counter[str], takes_back: Callable[[], bool], **others: Any
+    ) -> None:
+        super().__init__(*arguments, takes_back=takes_back, **others)
         self._reached = reached
         self._epochs: dict[Any, int] = {}
 

@@ -140,7 +140,7 @@ class PartitionQueue:
             self.disarm_locked()
 
     def arm_locked(self, part: Any, lane: Any) -> list[tuple[ProducerBatch, Any]]:
-        """Give the partition to a lane, with its batches, all of which are ``is_new``.
+        """Give the partition to a lane, with its batches, all of which ``can_be_armed``.
 
         Returns:
             Each batch with what it is now.

@@ -7,7 +7,7 @@ accounting, nodes or requests. Source: Kafka class ``ProducerBatch``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kproducer._core.accumulator.future_record_metadata import (
     DeliveryCallback,
@@ -64,7 +64,7 @@ class ProducerBatch:
     # Defaults on the class, because in most batches some of these never change.
     # Guarded by the partition queue's lock:
     is_open = True
-    compression_lock: OwnedLock | None = None
+    compression_lock: Any = None  # an OwnedLock, or that of a lane's batch
     _final_record_count = 0
     # I/O thread only:
     _records: memoryview | None = None
@@ -175,8 +175,8 @@ class ProducerBatch:
         return not self.is_open or self.builder is None or self.builder.is_full
 
     @property
-    def is_new(self) -> bool:
-        """Whether it has never been drained, and is not a part of a batch that was split."""
+    def can_be_armed(self) -> bool:
+        """Whether a lane may take it: it was never drained or split, and no caller compresses it."""
         return not (
             self.send_count
             or self.attempts
@@ -184,6 +184,7 @@ class ProducerBatch:
             or self._records is not None
             or self.base_sequence >= 0
             or self.appender is None
+            or self.compression_lock is not None
         )
 
     @property

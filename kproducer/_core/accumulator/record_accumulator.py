@@ -120,9 +120,9 @@ class RecordAccumulator:
         self._clock = clock
         self._batch_size = config.batch_size
         self._linger_ms = config.linger_ms
-        self._compression = _compression_of(config)
+        self.compression = _compression_of(config)
         self._retry_backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
-        self.queues = PartitionQueues(config, self._compression, random, buffer_pool)
+        self.queues = PartitionQueues(config, self.compression, random, buffer_pool)
         #: The same dict as ``queues.topics``, one look-up nearer.
         self._topics = self.queues.topics
         # Any thread; each change is one operation of the container, so no lock is needed.
@@ -299,7 +299,7 @@ class RecordAccumulator:
             append.wakes_sender = True
             if (
                 append.may_compress
-                and self._compression.type is not PLAIN
+                and self.compression.type is not PLAIN
                 and self._must_compress_locked(batch)
             ):
                 append.to_compress = batch
@@ -337,7 +337,7 @@ class RecordAccumulator:
         assert buffer is not None
         batch: ProducerBatch | None = None
         try:
-            builder = RecordBatchBuilder(buffer, self._compression, ratio, self._batch_size, self.pool)
+            builder = RecordBatchBuilder(buffer, self.compression, ratio, self._batch_size, self.pool)
             batch = ProducerBatch(queue.topic_partition, builder, now_ms, (queue.next_order,))
             future = batch.try_append(*append.record)
             if future is None:
@@ -434,16 +434,20 @@ class RecordAccumulator:
         """What a lane's batch becomes when Python takes it over."""
         appender = fast.hand_over()
         writer = appender.writer
+        ratio = self._topics[fast.topic_partition.topic].ratio
         builder = RecordBatchBuilder(
-            writer.buffer, self._compression, None, self._batch_size, self.pool, writer
+            writer.buffer, self.compression, ratio, self._batch_size, self.pool, writer
         )
         is_open = fast.is_open
         if not is_open:
             builder.close_for_appends()
+        if (compressed := fast.take_compressed()) is not None:
+            builder.use_compressed(compressed)
         batch = ProducerBatch(
             fast.topic_partition, builder, fast.created_ms, (fast.order,), appender=appender
         )
         batch.closed_ms = fast.closed_ms
+        batch.compression_lock = fast.compression_lock
         batch.is_open = is_open
         # Never neither of them: a commit or a flush on another thread would not wait for it.
         self._incomplete[batch] = batch
@@ -494,9 +498,7 @@ class RecordAccumulator:
         split_size = max(min(self._batch_size, batch.estimated_size_bytes // 2), 1)
 
         def new_builder(size_bytes: int) -> RecordBatchBuilder:
-            return RecordBatchBuilder(
-                bytearray(size_bytes), self._compression, topic_queues.ratio, split_size
-            )
+            return RecordBatchBuilder(bytearray(size_bytes), self.compression, topic_queues.ratio, split_size)
 
         parts = batch.split(split_size, new_builder)
         # Registered first: if anything fails below, the parts are found among the incomplete batches.

@@ -46,6 +46,11 @@ class TopicCompressionRatio:
     def __init__(self) -> None:
         self.ratio = INITIAL_RATIO
 
+    @property
+    def factor(self) -> float:
+        """Expected bytes on the wire per plain byte, with a safety margin."""
+        return ESTIMATION_FACTOR * self.ratio
+
     def observe(self, observed_ratio: float) -> None:
         """Learn from a finished batch: at least one step up if worse, at most one step down if better."""
         ratio = self.ratio
@@ -77,4 +82,4 @@ def largest_buffer_bytes(batch_size: int, is_compressed: bool) -> int:
 
 def expected_plain_bytes(batch_size: int, topic_ratio: TopicCompressionRatio | None) -> float:
     """Bytes of records that a batch is expected to take; ``topic_ratio`` is ``None`` without compression."""
-    return batch_size if topic_ratio is None else batch_size / (ESTIMATION_FACTOR * topic_ratio.ratio)
+    return batch_size if topic_ratio is None else batch_size / topic_ratio.factor

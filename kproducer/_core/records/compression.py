@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib.util
 import struct
 import threading
 import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kproducer._core.kernel import data_plane
 from kproducer._core.runtime.fork_safe_import import import_module
+from kproducer._core.runtime.guarded_logger import GuardedLogger
 from kproducer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ SNAPPY_BLOCK_BYTES: Final = 32 * 1024
 _LZ4_BLOCK_64_KIB: Final = 4
 
 _per_thread = threading.local()
+_log = GuardedLogger(__name__)
 
 
 @functools.cache
@@ -118,6 +122,32 @@ class Compression(NamedTuple):
             return bytes(data)
         return _compress_snappy(data)
 
+    def native_codec(self) -> Any:
+        """A ``Codec`` of the data plane that makes the same bytes; ``None``: there is none.
+
+        It calls the libraries inside of the codec's packages. Snappy's package does not let others call its.
+        """
+        if data_plane is None:
+            return None
+        try:
+            if self.type is CompressionType.LZ4:
+                library = load_codec("lz4.frame._frame", "lz4").__file__
+                codec = data_plane.Codec(self.type, _lz4_level(self.level), library)
+            elif self.type is CompressionType.ZSTD:
+                # Of the two modules around the library, this one exports its functions. It is not imported.
+                spec = importlib.util.find_spec("zstandard._cffi")
+                codec = data_plane.Codec(self.type, self.level, spec.origin if spec and spec.origin else "")
+            else:
+                codec = data_plane.Codec(self.type, self.level, getattr(zlib, "__file__", ""))
+        except (ConfigError, ValueError) as error:
+            _log.debug("compression: %s", error)
+            return None
+        for sample in _samples(self.type):
+            if codec.compress(sample) != self.compress(sample):
+                _log.debug("compression: the native codec makes other bytes for %s", self)
+                return None
+        return codec
+
     def decompress(self, data: Buffer) -> bytes:
         """Return the plain form of what ``compress`` has returned.
 
@@ -132,6 +162,13 @@ class Compression(NamedTuple):
         if self.type is CompressionType.ZSTD:
             return bytes(load_codec("zstandard", "zstd").ZstdDecompressor().decompressobj().decompress(data))
         return bytes(data)
+
+
+@functools.cache
+def _samples(kind: CompressionType) -> list[bytes]:
+    """What tells whether two codecs make the same bytes. Lz4 has blocks."""
+    numbers = b"".join(b"%d " % (number * number) for number in range(10_000))
+    return [b"", numbers[:1000], numbers[: 70_000 if kind is CompressionType.LZ4 else 5000]]
 
 
 def _compress_snappy(data: Buffer) -> bytes:

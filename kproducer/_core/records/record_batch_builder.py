@@ -107,7 +107,7 @@ class RecordBatchBuilder:
             # The same limit that ``_adjust_limit`` would compute.
             self.writer.limit = min(write_limit - 1, len(buffer))
         else:
-            self._factor = ESTIMATION_FACTOR * (1.0 if topic_ratio is None else topic_ratio.ratio)
+            self._factor = ESTIMATION_FACTOR if topic_ratio is None else topic_ratio.factor
             self._adjust_limit()
 
     # -- contents --------------------------------------------------------------------------------------------
@@ -242,6 +242,12 @@ class RecordBatchBuilder:
         self.close_for_appends()
         if not self.is_compressed:
             self._finish_records()
+
+    def use_compressed(self, records: bytes) -> None:
+        """Take no more records: these are the compressed ones. I/O thread only."""
+        self.close_for_appends()
+        self._compressed = records
+        self._finish_records()
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool

@@ -23,6 +23,7 @@ from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.kernel import data_plane
 from kproducer._core.network.kafka_channel import KafkaChannel
 from kproducer._core.records.batch_sizing import FIRST_BUFFER_BYTES
+from kproducer._core.records.compression import CompressionType
 from kproducer._core.runtime.clock import Clock, SystemClock
 from kproducer._core.runtime.threads import is_io_thread
 from kproducer._core.sender.metrics import ProducerMetrics
@@ -89,12 +90,16 @@ def new_lanes(
         data_plane is None
         or not client.selector.allows_lanes
         or config.acks == 0
-        or config.compression_type != "none"
         or config.max_in_flight_requests_per_connection == 1
         or os.environ.get("KPRODUCER_FAST_LANE") == "0"
     ):
         return None
-    return FastLanes(client, metadata, accumulator, config, sending, clock)
+    codec = None
+    if accumulator.compression.type is not CompressionType.NONE:
+        codec = accumulator.compression.native_codec()
+        if codec is None:
+            return None
+    return FastLanes(client, metadata, accumulator, config, sending, clock, codec=codec)
 
 
 class _Lane:
@@ -125,6 +130,7 @@ class FastLanes:
         config: acks, timeouts, limits.
         sending: of the sender.
         clock: of the producer.
+        codec: the same as the accumulator's compression; ``None``: that is none.
         takes_back: asked in each round whether to take everything back without a reason; for tests.
     """
 
@@ -136,6 +142,8 @@ class FastLanes:
         config: ProducerConfig,
         sending: Sending,
         clock: Clock,
+        *,
+        codec: Any = None,
         takes_back: Callable[[], bool] | None = None,
     ) -> None:
         io = client.selector.io
@@ -183,6 +191,7 @@ class FastLanes:
             memory_waiters=pool.waiters,
             now_ms=None if isinstance(clock, SystemClock) else clock.monotonic_ms,
             on_wake=io.wake_of_plane(),
+            codec=codec,
         )
         if transactions is not None and transactions.transactional_id is not None:
             self._use_transactions(transactions)
@@ -414,7 +423,7 @@ class FastLanes:
             return None
         # Version 1 of transactions has no lanes: see ``arm``.
         uses_version_2 = None if self._transactions is None else True
-        oldest, latest = produce_versions(uses_version_2, bool(snapshot.topic_ids))
+        oldest, latest = produce_versions(uses_version_2, bool(snapshot.topic_ids), self._config)
         found = self._by_node.get(connection.id)
         if found is not None:
             if oldest <= found.lane.version <= latest:
@@ -493,9 +502,10 @@ class FastLanes:
                     topic_id = snapshot.topic_ids.get(topic)
                     if topic_id is None:
                         return True
-                    fast_topic = data_plane.FastTopic(topic, topic_id.bytes, True)
+                    encoded, is_id = topic_id.bytes, True
                 else:
-                    fast_topic = data_plane.FastTopic(topic, encoded_topic_name(version, topic), False)
+                    encoded, is_id = encoded_topic_name(version, topic), False
+                fast_topic = data_plane.FastTopic(topic, encoded, is_id, topic_queues.ratio)
                 each.topics[topic] = fast_topic
             part = each.parts[topic_partition] = data_plane.FastPart(self._plane, fast_topic, topic_partition)
         queue = self._accumulator.queues.queue_of(topic_partition)
@@ -504,7 +514,7 @@ class FastLanes:
         with queue.lock:
             if queue.slot.part is not None:
                 return True
-            if queue.is_muted or not all(batch.is_new for batch in queue.batches):
+            if queue.is_muted or not all(batch.can_be_armed for batch in queue.batches):
                 return False
             sequences = self._sequences
             if sequences is None:

@@ -114,20 +114,20 @@ class ProducerMetrics:
         window = self.windows.at(now_ms)
         requests, batches, records = lane.requests, lane.batches, lane.records
         self.batch_size.add_all(lane.batch_bytes, batches, lane.batch_bytes_max, window)
-        self.compression.add_all(batches, batches, 1.0, window)
+        self.compression.add_all(lane.compression, batches, lane.compression_max, window)
         self.queue_time.add_all(lane.queue_ms, batches, lane.queue_ms_max, window)
-        self.record_size.add_many(lane.batch_bytes, records, window)
+        self.record_size.add_many(lane.plain_bytes, records, window)
         self.records.add_many(records, requests, window)
         self.latency.add_all(lane.latency_ms, requests, lane.latency_ms_max, window)
         self.throttle_time.add_many(0.0, requests, window)
         topics = []
         for topic in lane.take_topics():
-            name, count, topic_records, most_records, size, largest = topic
+            name, count, topic_records, most_records, size, largest, ratios, worst = topic
             topics.append(name)
             metrics = self.topics[name]
             metrics.records.add_all(topic_records, count, most_records, window)
             metrics.sizes.add_all(size, count, largest, window)
-            metrics.compression.add_all(count, count, 1.0, window)
+            metrics.compression.add_all(ratios, count, worst, window)
         return topics
 
     def records_retried(self, topic: str, count: int) -> None:

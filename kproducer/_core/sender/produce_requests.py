@@ -71,14 +71,12 @@ class ProduceRequestBuilder:
         self._acks = config.acks
         self._timeout_ms = config.request_timeout_ms
         self.api_key = _PRODUCE
-        needs_zstd = config.compression_type == "zstd"
         self._transactional_id = None if transactions is None else transactions.transactional_id
         has_topic_ids = self.topics <= topic_ids.keys()
         uses_version_2 = None
         if transactions is not None and self._transactional_id is not None:
             uses_version_2 = transactions.uses_version_2
-        oldest, self.latest_version = produce_versions(uses_version_2, has_topic_ids)
-        self.oldest_version = max(oldest, FIRST_VERSION_WITH_ZSTD) if needs_zstd else oldest
+        self.oldest_version, self.latest_version = produce_versions(uses_version_2, has_topic_ids, config)
 
     def build_frame(self, version: int, correlation_id: int, client_id: str | None) -> list[memoryview]:
         """The frame, with the records between slices of everything else."""
@@ -110,7 +108,9 @@ class ProduceRequestBuilder:
         return pieces
 
 
-def produce_versions(uses_version_2: bool | None, has_topic_ids: bool) -> tuple[int, int]:
+def produce_versions(
+    uses_version_2: bool | None, has_topic_ids: bool, config: ProducerConfig
+) -> tuple[int, int]:
     """The oldest and the latest version that can be used.
 
     Args:
@@ -118,8 +118,11 @@ def produce_versions(uses_version_2: bool | None, has_topic_ids: bool) -> tuple[
             the transaction (KIP-890); ``None``: there is no transaction.
         has_topic_ids: whether the topics have ids in the metadata. It may come from a broker that does not
             know topic ids, although the leader does.
+        config: ``compression_type``: older versions do not support zstd.
     """
     oldest, latest = ProduceRequest.MIN_VERSION, ProduceRequest.MAX_VERSION
+    if config.compression_type == "zstd":
+        oldest = FIRST_VERSION_WITH_ZSTD
     if uses_version_2:
         oldest = FIRST_VERSION_THAT_ADDS_PARTITIONS
     elif uses_version_2 is not None:

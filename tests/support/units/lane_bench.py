@@ -17,6 +17,7 @@ from kproducer._core.accumulator.producer_batch import ProducerBatch
 from kproducer._core.client.api_keys import response_header_version
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.kernel import data_plane
+from kproducer._core.records.batch_sizing import TopicCompressionRatio
 from kproducer._core.records.compression import Compression
 from kproducer._core.records.record_batch_builder import RecordBatchBuilder
 from kproducer._core.sender.produce_requests import (
@@ -41,6 +42,7 @@ class Bench:
         first_bytes: int = 4096,
         has_wake_descriptor: bool = False,
         transactional_id: str | None = None,
+        compression: str = "none",
         **lane: Any,
     ) -> None:
         self.version = version
@@ -53,6 +55,9 @@ class Bench:
         self.sizes: list[int] = []
         self.is_empty = False
         self.memory_waiters: list[Any] = []
+        self.compression = Compression.of(compression)
+        is_plain = compression == "none"
+        self.ratio = None if is_plain else TopicCompressionRatio()
         self.incomplete: dict[Any, Any] = {}
         self.plane = data_plane.Plane(
             linger_ms=linger_ms,
@@ -62,7 +67,7 @@ class Bench:
             batch_size=4096,
             buffer_memory=1 << 20,
             first_bytes=first_bytes,
-            sizes=(4096, 1024),
+            sizes=(4096, 1024) if is_plain else (16384, 4096, 1024),
             future_type=FutureRecordMetadata,
             metadata_type=RecordMetadata,
             make_result=ProduceRequestResult,
@@ -71,6 +76,7 @@ class Bench:
             incomplete=self.incomplete,
             memory_waiters=self.memory_waiters,
             on_wake=None if has_wake_descriptor else lambda: None,
+            codec=None if is_plain else self.compression.native_codec(),
         )
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
@@ -110,7 +116,7 @@ class Bench:
             self.ids[topic] = uuid.uuid4()
             by_id = self.version >= FIRST_WITH_IDS
             encoded = self.ids[topic].bytes if by_id else encoded_topic_name(self.version, topic)
-            self.topics[topic] = data_plane.FastTopic(topic, encoded, by_id)
+            self.topics[topic] = data_plane.FastTopic(topic, encoded, by_id, self.ratio)
         if (topic, partition) not in self.parts:
             part = data_plane.FastPart(self.plane, self.topics[topic], TopicPartition(topic, partition))
             if self.transactional_id is not None:
@@ -137,7 +143,7 @@ class Bench:
     def expected(self, batches: list[tuple[str, int, list[bytes]]], correlation_id: int = 0) -> bytes:
         made = []
         for topic, partition, values in batches:
-            builder = RecordBatchBuilder(bytearray(1 << 16), Compression.of("none"))
+            builder = RecordBatchBuilder(bytearray(1 << 16), self.compression)
             batch = ProducerBatch(TopicPartition(topic, partition), builder, 0)
             for value in values:
                 assert batch.try_append(1_700_000_000_000, b"k", value, [("h", b"1")], None)

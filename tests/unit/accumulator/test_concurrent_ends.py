@@ -66,12 +66,14 @@ class Fast:
     is_begun = True
     send_count = 0
     successor: ProducerBatch | None = None
+    compression_lock = None
 
     def __init__(self, batch: ProducerBatch) -> None:
         self.topic_partition, self.order = batch.topic_partition, batch.order[0]
         self.created_ms = self.closed_ms = batch.created_ms
         self.result = batch.result
         self.hand_over = lambda: batch.appender
+        self.take_compressed = lambda: None
 
 
 @pytest.mark.skipif(

@@ -59,6 +59,109 @@ def test_a_frame_is_that_of_the_builder(version: int) -> None:
         bench.close()
 
 
+@pytest.mark.parametrize("compression", ["gzip", "lz4", "zstd"])
+def test_a_compressed_frame_is_that_of_the_builder(compression: str) -> None:
+    bench = Bench(compression=compression)
+    try:
+        values = [b"%d " % number * 100 for number in range(5)]
+        for value in values:
+            assert bench.send("t", 0, value) is not None
+        incompressible = random.Random(1).randbytes(900)
+        bench.send("u", 0, incompressible)
+        assert bench.lane.drain(bench.now_ms) == 1
+        assert bench.sent() == bench.expected([("t", 0, values), ("u", 0, [incompressible])])
+        assert bench.receive(bench.response([("t", 0, 0), ("u", 0, 0)])) == ([], None, 1)
+        assert bench.lane.compression == pytest.approx(bench.lane.batch_bytes / bench.lane.plain_bytes, abs=1)
+        assert bench.lane.batch_bytes < bench.lane.plain_bytes / 1.5
+        assert bench.ratio is not None
+        assert bench.ratio.ratio >= 1  # that of "u"
+    finally:
+        bench.close()
+
+
+def test_callers_compress_what_is_more_than_the_io_thread_can() -> None:
+    bench = Bench(compression="lz4", first_bytes=1024, most_in_flight=100)
+    chooser = random.Random(2)
+    values = [chooser.randbytes(600) for _ in range(60)]
+    try:
+        sent = [bench.send("t", 0, value) for value in values]
+        batches = [batch.record_count for batch in bench.incomplete]
+        assert len(batches) > 8
+        frames = b""
+        for number, count in enumerate(batches):
+            frames += bench.expected([("t", 0, values[:count])], number)
+            del values[:count]
+        assert bench.lane.drain(bench.now_ms) == len(batches)
+        assert bench.sent() == frames
+        for number in range(len(batches)):
+            bench.receive(bench.response([("t", 0, number)], number))
+        assert [future.done() for future in sent] == [True] * 60
+    finally:
+        bench.close()
+
+
+def test_what_a_caller_has_compressed_is_handed_back_so() -> None:
+    bench = Bench(compression="lz4", first_bytes=1024)
+    try:
+        for _ in range(60):
+            bench.send("t", 0, random.Random(3).randbytes(600))
+        batches = bench.part("t", 0).disarm()
+        by_callers = [batch.compression_lock is not None for batch in batches]
+        assert by_callers == [False] * 3 + [True] * (len(batches) - 4) + [False]
+        for batch, is_compressed in zip(batches, by_callers, strict=True):
+            assert (batch.take_compressed() is not None) == is_compressed
+            assert not is_compressed or batch.compression_lock.acquire(blocking=False)
+    finally:
+        bench.close()
+
+
+def test_what_is_in_flight_is_handed_back_compressed() -> None:
+    bench = Bench(compression="lz4")
+    try:
+        bench.send("t", 0, b"v" * 500)
+        frame = bench.expected([("t", 0, [b"v" * 500])])
+        assert bench.lane.drain(bench.now_ms) == 1
+        ((_, _, (batch,), frame_bytes, _),) = bench.lane.take_requests()
+        assert frame_bytes == len(frame)
+        compressed = batch.take_compressed()
+        assert compressed in frame
+        assert batch.take_compressed() is None
+        writer = batch.hand_over().writer
+        builder = RecordBatchBuilder(writer.buffer, bench.compression, bench.ratio, 4096, None, writer)
+        builder.use_compressed(compressed)
+        assert builder.is_compressed
+        assert builder.is_full
+        assert bytes(builder.close()) in frame
+        assert bench.ratio is not None
+        assert bench.ratio.ratio < 1
+    finally:
+        bench.close()
+
+
+@given(st.lists(st.integers(0, 1500), min_size=1, max_size=100), st.sampled_from([0.05, 0.3, 0.9, 1.0, 1.2]))
+def test_a_compressed_batch_takes_as_many_records_as_the_builder(sizes: list[int], ratio: float) -> None:
+    bench = Bench(compression="zstd", first_bytes=1024)
+    try:
+        assert bench.ratio is not None
+        bench.ratio.ratio = ratio
+        for size in sizes:
+            assert bench.send("t", 0, bytes(size)) is not None
+        counts = [batch.record_count for batch in bench.part("t", 0).disarm()]
+        expected = []
+        builder: RecordBatchBuilder | None = None
+        for size in sizes:
+            record = (1_700_000_000_000, b"k", bytes(size), [("h", b"1")])
+            if builder is None or not builder.try_append(*record):
+                builder = RecordBatchBuilder(bytearray(16384), bench.compression, bench.ratio, 4096)
+                assert builder.try_append(*record)
+                expected.append(0)
+            expected[-1] += 1
+        assert counts == expected
+        assert bench.taken == len(counts)
+    finally:
+        bench.close()
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_frame_of_a_transaction_is_that_of_the_builder(version: int) -> None:
     bench = Bench(version, transactional_id="tx")

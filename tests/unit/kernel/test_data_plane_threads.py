@@ -15,7 +15,7 @@ _CORE = ROOT / "kproducer" / "_core" / "kernel" / "native"
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-@pytest.mark.parametrize("variant", ["", "LINGER", "TRANSACTIONS"])
+@pytest.mark.parametrize("variant", ["", "LINGER", "TRANSACTIONS", "COMPRESSION"])
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_order_is_kept_and_nothing_is_stranded(tmp_path: Path, sanitizer: str, variant: str) -> None:
     program = tmp_path / "stress"
@@ -37,7 +37,8 @@ def test_order_is_kept_and_nothing_is_stranded(tmp_path: Path, sanitizer: str, v
     assert done.stdout.startswith("ok ")
 
 
-def test_the_core_compiles_without_python(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["plane.c", "codec.c"])
+def test_the_core_compiles_without_python(tmp_path: Path, source: str) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc")
     command = [
@@ -48,12 +49,12 @@ def test_the_core_compiles_without_python(tmp_path: Path) -> None:
         "-Wextra",
         "-Werror",
         "-c",
-        str(_CORE / "plane.c"),
+        str(_CORE / source),
     ]
     done = subprocess.run(
         [*command, "-o", str(tmp_path / "plane.o")], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "Python.h" not in "".join(
-        line for line in (_CORE / "plane.c").read_text().splitlines() if line.startswith("#include")
+        line for line in (_CORE / source).read_text().splitlines() if line.startswith("#include")
     )

@@ -4,11 +4,16 @@ from libc.stdint cimport int64_t
 from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartition
 from kproducer._core.kernel.native._batch cimport Record
 from kproducer._core.kernel.native._completion cimport RecordFuture, _LazyResult
-from kproducer._core.kernel.native.plane cimport KpBatch, KpLane, KpPart, KpPlane, KpRequest, KpStep, KpTopic
+from kproducer._core.kernel.native.plane cimport KpBatch, KpCodec, KpLane, KpPart, KpPlane, KpRequest, KpStep, KpTopic
+
+
+cdef class Codec:
+    cdef KpCodec *c
 
 
 cdef class Plane:
     cdef KpPlane c
+    cdef Codec _codec
     cdef readonly dict incomplete
     cdef list _lanes
     cdef KpStep step
@@ -17,7 +22,7 @@ cdef class Plane:
     cdef int64_t _gathered_since_ms
     cdef unsigned long io_thread_id
     cdef tuple _sizes
-    cdef Py_ssize_t _batch_size, _first_bytes, _share_bytes
+    cdef Py_ssize_t _batch_size, _largest_bytes, _first_bytes, _memory_bytes
     # The transaction that takes records: any thread reads it, with the interpreter lock. None: there is none.
     cdef readonly object transaction
     cdef object _last_transaction, _on_refusal
@@ -39,7 +44,7 @@ cdef class FastLane:
     # Counted with the interpreter lock; the I/O thread adds them to its metrics and sets them to 0.
     cdef public double requests, request_bytes, request_bytes_max, response_bytes, response_bytes_max
     cdef public double latency_ms, latency_ms_max, batches, batch_bytes, batch_bytes_max, records, records_max
-    cdef public double queue_ms, queue_ms_max
+    cdef public double queue_ms, queue_ms_max, plain_bytes, compression, compression_max
 
     cdef settle_request(self, KpRequest *request, int64_t now_ms)
 
@@ -48,14 +53,17 @@ cdef class FastTopic:
     cdef KpTopic c
     cdef readonly str name
     cdef bytes _encoded
+    cdef object _ratio
     cdef Py_ssize_t _room
-    cdef public double batches, records, records_max, batch_bytes, batch_bytes_max
+    cdef public double batches, records, records_max, batch_bytes, batch_bytes_max, compression, compression_max
 
     cdef int add(self, FastPart part) except -1
 
 
 cdef class FastBatch(_LazyResult):
     cdef KpBatch c
+    # Held while a caller compresses it; None: none does.
+    cdef readonly object compression_lock
     cdef readonly RecordAppender appender
     cdef readonly FastPart part
     # Its place in the sending order of the partition.

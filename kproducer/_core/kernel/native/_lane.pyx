@@ -8,6 +8,8 @@ structures do not.
 
 from __future__ import annotations
 
+from _thread import allocate_lock
+
 cimport cython
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
@@ -15,11 +17,11 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
 from libc.errno cimport EIO
-from libc.stdint cimport INT64_MIN, int16_t, int32_t, uint32_t
+from libc.stdint cimport INT64_MIN, int16_t, int32_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartition, count_record, should_switch_partition
-from kproducer._core.kernel.native._batch cimport RECORD_BATCH_OVERHEAD, BatchWriter, Record, fill_record
+from kproducer._core.kernel.native._batch cimport RECORD_BATCH_OVERHEAD, BatchWriter, Record, expected_size, fill_record
 from kproducer._core.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future, _LazyResult
 from kproducer._core.kernel.native.plane cimport (
     KP_FLYING,
@@ -30,6 +32,7 @@ from kproducer._core.kernel.native.plane cimport (
     KP_NEVER_MS,
     KP_OPEN,
     KpBatch,
+    KpCodec,
     KpLane,
     KpPart,
     KpPlane,
@@ -49,6 +52,8 @@ cdef extern from "plane.c" nogil:
     int kp_lane_write(KpLane *lane)
     kp_frame kp_lane_receive(KpLane *lane, const unsigned char *data, int64_t size, int64_t *consumed,
                              const unsigned char **frame, int64_t *frame_size) noexcept
+    int64_t kp_batch_size(const KpBatch *batch)
+    void kp_batch_forget_compressed(KpBatch *batch)
     uint32_t kp_crc32c(const unsigned char *data, size_t size)
     uint32_t kp_crc32c_table(const unsigned char *data, size_t size)
     void kp_part_init(KpPart *part, KpPlane *plane, KpTopic *topic, int32_t index, void *owner)
@@ -61,6 +66,9 @@ cdef extern from "plane.c" nogil:
     int kp_part_waiting_count(KpPart *part)
     bint kp_part_close_open(KpPart *part, int64_t now_ms)
     KpBatch *kp_part_detach(KpPart *part)
+    KpBatch *kp_part_begin_compression(KpPart *part, int64_t now_ms)
+    bint kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char *compressed, int64_t end)
+    unsigned char *kp_compress(KpCodec *codec, const KpBatch *batch, int64_t *end)
     bint kp_part_arm(KpPart *part, KpLane *lane)
     void kp_lane_init(KpLane *lane, KpPlane *plane, void *owner)
     void kp_lane_free(KpLane *lane)
@@ -75,6 +83,10 @@ cdef extern from "plane.c" nogil:
     bint kp_plane_has_sent(KpPlane *plane)
     void kp_plane_begin_transaction(KpPlane *plane)
     void kp_part_renumber(KpPart *part)
+
+cdef extern from "codec.c" nogil:
+    KpCodec *kp_codec_open(uint8_t type, int level, const char *path)
+    void kp_codec_close(KpCodec *codec)
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() noexcept
@@ -102,7 +114,9 @@ cdef enum:
     # Answers are not left for longer than this.
     GATHER_MS = 2
     # How often a record is tried to be appended before the general path does it.
-    MOST_TRIES = 4
+    MOST_TRIES = 6
+    # As MAX_COMPRESSION_BACKLOG of the accumulator, which has the reason.
+    MOST_PLAIN = 3
     # At most so much of a record is neither key nor value nor headers.
     RECORD_OVERHEAD_BYTES = 64
     # How often a thread that holds the interpreter lock tries a lock of the plane before it lets other threads run.
@@ -117,6 +131,39 @@ def crc32c(data, bint in_table=False):
     return kp_crc32c_table(&view[0], view.shape[0]) if in_table else kp_crc32c(&view[0], view.shape[0])
 
 
+# -- compression -----------------------------------------------------------------------------------------------
+
+@cython.final
+cdef class Codec:
+    """A codec that needs no interpreter lock.
+
+    Args:
+        type: as in the attributes of a batch.
+        level: as its library has it.
+        path: of a shared library that has its functions, or is linked with one that has.
+
+    Raises:
+        ValueError: the functions are not there.
+    """
+
+    def __cinit__(self, int type, int level, str path not None):
+        self.c = kp_codec_open(<uint8_t>type, level, path.encode())
+        if self.c == NULL:
+            raise ValueError(f"{path} has no functions for codec {type}")
+
+    def __dealloc__(self):
+        kp_codec_close(self.c)
+
+    def compress(self, bytes data not None):
+        """The compressed form of ``data``. Raises MemoryError."""
+        cdef int64_t room = self.c.bound(self.c, len(data))
+        target = bytearray(room)
+        cdef int64_t count = self.c.compress(self.c, target, room, data, len(data))
+        if count < 0:
+            raise MemoryError
+        return bytes(target[:count])
+
+
 # -- the producer ----------------------------------------------------------------------------------------------
 
 @cython.final
@@ -127,6 +174,7 @@ cdef class Plane:
         linger_ms, request_timeout_ms, delivery_timeout_ms, batch_size, buffer_memory: as configured.
         longest_open_ms: after that, a batch takes no more records.
         first_bytes: the size of the first buffer of a batch.
+        codec: compresses the records; ``None``: nothing does.
         sizes: of the buffers that a batch may have while it grows, largest first.
         future_type: a subclass of ``RecordFuture``.
         metadata_type: of ``BatchOutcome``.
@@ -142,13 +190,13 @@ cdef class Plane:
     def __cinit__(self, *, long long linger_ms, long long request_timeout_ms, long long delivery_timeout_ms,
                   long long longest_open_ms, Py_ssize_t batch_size, long long buffer_memory, Py_ssize_t first_bytes,
                   tuple sizes not None, future_type, metadata_type, make_result, allocate, deallocate,
-                  dict incomplete not None, memory_waiters, now_ms=None, on_wake=None):
+                  dict incomplete not None, memory_waiters, now_ms=None, on_wake=None, Codec codec=None):
         self.step.wake_fd = -1
         self._now_ms = now_ms
         self._on_wake = on_wake
         self._memory_waiters = memory_waiters
         self._sizes = sizes
-        self._share_bytes = buffer_memory // 4
+        self._memory_bytes = buffer_memory
         self.c.linger_ms = linger_ms
         self.c.request_timeout_ms = request_timeout_ms
         self.c.delivery_timeout_ms = delivery_timeout_ms
@@ -167,7 +215,11 @@ cdef class Plane:
             self.step.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
             if self.step.wake_fd < 0:
                 raise OSError("eventfd failed")
+        if codec is not None:
+            self._codec = codec
+            self.c.codec = codec.c
         self._batch_size = batch_size
+        self._largest_bytes = batch_size if codec is None else max(batch_size, sizes[0])
         self._first_bytes = first_bytes
         self._future_type = future_type
         self._metadata_type = metadata_type
@@ -250,13 +302,13 @@ cdef class Plane:
         cdef Py_ssize_t count = len(self.incomplete)
         for each in self._sizes:
             size = each
-            if size <= most and size * count <= self._share_bytes:
+            if size <= most and size * count <= self._memory_bytes // 4:
                 break
         return max(size, wanted)
 
     cdef Py_ssize_t next_size(self, Py_ssize_t wanted) noexcept:
         """The smallest of the sizes with so many bytes, or the largest."""
-        cdef Py_ssize_t size = self._batch_size
+        cdef Py_ssize_t size = self._largest_bytes
         for each in self._sizes:
             if each < wanted:
                 break
@@ -514,18 +566,24 @@ cdef class FastLane:
         return result
 
     def take_topics(self):
-        """Of each topic: name, batches, records, most records, bytes, most bytes; with those of the lane, set to 0."""
+        """What each topic has sent; sets that of the lane to 0, too.
+
+        Returns:
+            Of each: name, batches, records, most records, bytes, most bytes, compression ratios, the largest.
+        """
         cdef FastTopic topic
         cdef list taken = []
         for topic in self._topics:
             if topic.batches:
                 taken.append((topic.name, topic.batches, topic.records, topic.records_max, topic.batch_bytes,
-                              topic.batch_bytes_max))
+                              topic.batch_bytes_max, topic.compression, topic.compression_max))
                 topic.batches = topic.records = topic.records_max = topic.batch_bytes = topic.batch_bytes_max = 0
+                topic.compression = topic.compression_max = 0
         self.c.has_uncounted = False
         self.requests = self.request_bytes = self.request_bytes_max = self.response_bytes = 0
         self.response_bytes_max = self.latency_ms = self.latency_ms_max = self.batches = self.batch_bytes = 0
         self.batch_bytes_max = self.records = self.records_max = self.queue_ms = self.queue_ms_max = 0
+        self.plain_bytes = self.compression = self.compression_max = 0
         return taken
 
     # What a selector needs that moves the bytes itself.
@@ -594,6 +652,7 @@ cdef class FastLane:
         cdef FastBatch settled
         cdef FastTopic topic
         cdef double size
+        cdef double ratio = 1.0
         cdef double queue_ms
         cdef int at
         self.requests += 1
@@ -607,10 +666,18 @@ cdef class FastLane:
         for at in range(request.batch_count):
             batch = request.batches[at]
             topic = (<FastPart>batch.part.owner).topic
-            size = batch.end
+            size = kp_batch_size(batch)
             queue_ms = request.sent_ms - batch.begun_ms
             self.batches += 1
             self.batch_bytes += size
+            self.plain_bytes += batch.end
+            if batch.compressed != NULL:
+                ratio = (size - RECORD_BATCH_OVERHEAD) / (batch.end - RECORD_BATCH_OVERHEAD)
+                topic._ratio.observe(ratio)
+            self.compression += ratio
+            self.compression_max = max(self.compression_max, ratio)
+            topic.compression += ratio
+            topic.compression_max = max(topic.compression_max, ratio)
             self.batch_bytes_max = max(self.batch_bytes_max, size)
             self.records += batch.record_count
             self.queue_ms += queue_ms
@@ -635,10 +702,12 @@ cdef class FastTopic:
     Args:
         encoded: its name as in a frame, or its id.
         is_id: which of the two.
+        ratio: its ``TopicCompressionRatio``; ``None``: nothing is compressed.
     """
 
-    def __cinit__(self, str name not None, bytes encoded not None, bint is_id):
+    def __cinit__(self, str name not None, bytes encoded not None, bint is_id, ratio=None):
         self.name = name
+        self._ratio = ratio
         self._encoded = encoded
         if is_id:
             if len(encoded) != 16:
@@ -780,6 +849,7 @@ cdef class FastPart:
             fill(batch, self, appender)
             batch.c.begun_ms = created_ms
             batch.c.closed_ms = closed_ms
+            batch.c.ratio = expected_ratio(self)
             note(batch)
             adopted.append(batch)
         lock(&self.c)
@@ -787,7 +857,7 @@ cdef class FastPart:
             Py_INCREF(batch)
             kp_part_adopt(&self.c, &batch.c)
         if is_last_open:
-            appender.writer.limit = min(self.plane._batch_size, appender.writer._size)
+            set_limits(batch)
         else:
             kp_part_close_open(&self.c, 0)
         kp_part_unlock(&self.c)
@@ -894,12 +964,25 @@ cdef class FastBatch(_LazyResult):
     def in_flight(self):
         return self.c.state == KP_FLYING
 
+    def __dealloc__(self):
+        kp_batch_forget_compressed(&self.c)
+
+    def take_compressed(self):
+        """The compressed records, which it then has no more; ``None``: they are not compressed."""
+        if self.c.compressed == NULL:
+            return None
+        cdef bytes records = self.c.compressed[RECORD_BATCH_OVERHEAD:self.c.compressed_end]
+        kp_batch_forget_compressed(&self.c)
+        return records
+
     def hand_over(self):
         """The appender with the same writer, result and callbacks. The memory is the caller's from here on."""
         cdef RecordAppender old = self.appender
         cdef object result = self.result
         cdef RecordAppender appender = RecordAppender(old.writer, result, self.outcome, old.future_type)
         appender.deliveries = old.deliveries
+        # The estimate is that of whoever has the writer.
+        old.writer.set_compression_estimate(0, 0)
         waiting, self._waiting = self._waiting, None
         for lock in waiting or ():
             result.add_listener(lock.release)
@@ -942,6 +1025,7 @@ cdef class FastBatch(_LazyResult):
             self.part.fills_batches = False
         plane.incomplete.pop(self, None)
         self.appender = None
+        kp_batch_forget_compressed(&self.c)
         plane._deallocate(buffer)
 
     cdef abandon(self):
@@ -987,8 +1071,14 @@ cdef inline Py_ssize_t upper_bound(const Record *record) noexcept:
 cdef Py_ssize_t first_bytes(FastPart part, const Record *record):
     """The size of the buffer of a new batch whose first record is this one."""
     cdef Plane plane = part.plane
-    cdef Py_ssize_t most = max(plane._first_bytes, plane._batch_size) if part.fills_batches else plane._first_bytes
-    return plane.buffer_bytes(RECORD_BATCH_OVERHEAD + upper_bound(record), most)
+    cdef Py_ssize_t most = plane._first_bytes
+    if part.fills_batches:
+        most = max(most, plane._batch_size)
+        if plane._codec is not None:
+            # As much as it is expected to take, or the next larger size.
+            most = max(most, <Py_ssize_t>(2 * plane._batch_size / expected_ratio(part)) - 1)
+    # With compression, batches may grow to more than the memory.
+    return plane.buffer_bytes(RECORD_BATCH_OVERHEAD + upper_bound(record), min(most, plane._memory_bytes))
 
 
 cdef void fill(FastBatch batch, FastPart part, RecordAppender appender) noexcept:
@@ -1009,16 +1099,70 @@ cdef FastBatch new_batch(FastPart part, object buffer):
     cdef BatchWriter writer = BatchWriter.__new__(BatchWriter, buffer)
     cdef BatchOutcome outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
     fill(batch, part, RecordAppender.__new__(RecordAppender, writer, batch, outcome, plane._future_type))
+    batch.c.ratio = expected_ratio(part)
     plane.incomplete[batch] = batch
     return batch
 
 
-cdef object grow(FastBatch batch, object larger, Py_ssize_t batch_size):
+cdef double expected_ratio(FastPart part) except -1:
+    """The expected size of a batch, divided by the plain one, with a margin."""
+    return 1.0 if part.topic._ratio is None else part.topic._ratio.factor
+
+
+cdef void set_limits(FastBatch batch) noexcept:
+    """How far the writer of an open batch takes records. As RecordBatchBuilder: only the first one may go beyond."""
+    cdef BatchWriter writer = batch.appender.writer
+    cdef Plane plane = batch.part.plane
+    if plane._codec is None:
+        writer.limit = min(plane._batch_size, writer._size)
+        return
+    # All by the estimate.
+    writer.limit = RECORD_BATCH_OVERHEAD
+    writer._ratio = batch.c.ratio
+    writer._wire_limit = plane._batch_size
+
+
+cdef inline bint is_full(FastBatch batch) noexcept:
+    """Whether the open batch certainly takes no other record."""
+    cdef BatchWriter writer = batch.appender.writer
+    cdef Plane plane = batch.part.plane
+    if plane._codec is None:
+        return writer.position >= plane._batch_size
+    return expected_size(writer, writer.position) >= plane._batch_size
+
+
+cdef int append(FastBatch batch, Record* record, RecordFuture future, object on_delivery) except -1:
+    """Append to the open batch, with its partition's lock. 0: it takes no such record."""
+    cdef BatchWriter writer = batch.appender.writer
+    cdef Plane plane = batch.part.plane
+    cdef int taken = batch.appender.append_record(record, future, on_delivery)
+    if not taken and plane._codec is not None:
+        # The record that fills the batch: it counts in full.
+        writer.limit = min(writer.position + plane._batch_size - expected_size(writer, writer.position), writer._size)
+        try:
+            taken = batch.appender.append_record(record, future, on_delivery)
+        finally:
+            set_limits(batch)
+    return taken
+
+
+cdef inline bint may_grow_larger(FastBatch batch) noexcept:
+    """Whether the open batch has room that its buffer has not."""
+    cdef BatchWriter writer = batch.appender.writer
+    cdef Plane plane = batch.part.plane
+    if writer._size >= plane._largest_bytes:
+        return False
+    return plane._codec is None or (
+        expected_size(writer, writer.position) + writer._size - writer.position < plane._batch_size
+    )
+
+
+cdef object grow(FastBatch batch, object larger):
     """Continue the open batch in a larger buffer, with its partition's lock. Returns the old one."""
     cdef BatchWriter writer = batch.appender.writer
     cdef object old = writer.buffer
     writer.move_to(larger)
-    writer.limit = min(batch_size, writer._size)
+    set_limits(batch)
     batch.c.data = <unsigned char *>writer._data
     return old
 
@@ -1035,12 +1179,31 @@ cdef inline bint takes_records_of(FastPart part, object transaction):
     return transaction is not None and transaction is plane.transaction
 
 
+cdef void compress(FastBatch batch) noexcept:
+    """Compress the records of a full batch, because the I/O thread has enough to compress."""
+    cdef KpCodec *codec = batch.part.plane.c.codec
+    cdef KpPart *part = &batch.part.c
+    cdef unsigned char *compressed
+    cdef int64_t end = 0
+    cdef bint wakes
+    with nogil:
+        compressed = kp_compress(codec, &batch.c, &end)
+    lock(part)
+    wakes = kp_part_end_compression(part, &batch.c, compressed, end)
+    kp_part_unlock(part)
+    batch.compression_lock.release()
+    if wakes:
+        batch.part.plane.wake()
+
+
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
                         StickyPartition sticky, object transaction, FastBatch given) except -1:
     cdef Plane plane = part.plane
     cdef FastBatch begun = given    # takes the record if no batch is open
     cdef object buffer = None       # of `begun`, if that is not given
     cdef object larger = None       # a larger buffer for the open batch
+    cdef object compression_lock = None     # for the open batch, which this thread has to compress
+    cdef FastBatch closed = None    # that batch
     cdef FastBatch batch
     cdef BatchWriter writer
     cdef Py_ssize_t wanted
@@ -1062,22 +1225,30 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                     writer = batch.appender.writer
                     if sticky is not None and should_switch_partition(sticky, writer):
                         break
-                    taken = batch.appender.append_record(record, future, on_delivery)
+                    taken = append(batch, record, future, on_delivery)
                     if not taken and larger is not None:
                         if len(larger) > writer._size:
-                            larger = grow(batch, larger, plane._batch_size)
-                            taken = batch.appender.append_record(record, future, on_delivery)
+                            larger = grow(batch, larger)
+                            taken = append(batch, record, future, on_delivery)
                         may_grow = False
                     if taken:
                         note(batch)
-                        if writer.position >= writer.limit and writer._size >= plane._batch_size:
+                        if is_full(batch):
                             part.fills_batches = True
                             wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
                         break
-                    if may_grow and writer._size < plane._batch_size:
+                    if may_grow and may_grow_larger(batch):
                         wanted = max(writer.position + upper_bound(record), 2 * writer._size)
                     else:
                         part.fills_batches = True
+                        if plane._codec is not None and plane.c.plain_count >= MOST_PLAIN:
+                            if compression_lock is None:
+                                wanted = -1
+                            else:
+                                closed = batch
+                                closed.compression_lock = compression_lock
+                                kp_part_begin_compression(&part.c, early_ms or kp_now_ms())
+                                continue
                 elif sticky is not None and sticky.produced_bytes >= sticky.switch_at_bytes:
                     break
                 if begun is not None and not wanted:
@@ -1086,22 +1257,28 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                     taken = begun.appender.append_record(record, future, on_delivery)
                     if taken:
                         now_ms = early_ms or kp_now_ms()
-                        writer.limit = min(plane._batch_size, writer._size)
+                        set_limits(begun)
                         note(begun)
                         # The structure's, until the batch is settled or taken back.
                         Py_INCREF(begun)
                         begun.order = part.next_order
                         part.next_order += 1
                         wakes = kp_part_begin(&part.c, &begun.c, now_ms)
-                        if writer.position >= plane._batch_size:
+                        if is_full(begun):
                             wakes |= kp_part_close_open(&part.c, now_ms)
                         begun = None
                         buffer = None
                     break
             finally:
                 kp_part_unlock(&part.c)
+                if closed is not None:
+                    compress(closed)
+                    closed = compression_lock = None
             # Other code may run in here, so everything is looked at again afterwards.
-            if wanted:
+            if wanted < 0:
+                compression_lock = allocate_lock()
+                compression_lock.acquire()
+            elif wanted:
                 larger = plane._allocate(plane.next_size(wanted))
                 may_grow = larger is not None
             elif begun is None:

@@ -19,6 +19,7 @@ enum {
     FIRST_WITH_TOPIC_IDS = 13,
     PRODUCE = 0,
     FRAME_START_BYTES = 12,
+    BATCH_HEADER_BYTES = 61,
     /* A larger response is unusual. */
     MOST_RESPONSE_BYTES = 1 << 20,
     MOST_VARINT_BYTES = 5,
@@ -105,13 +106,36 @@ uint32_t kp_crc32c(const unsigned char *data, size_t size) {
     return kp_crc32c_table(data, size);
 }
 
+unsigned char *kp_compress(KpCodec *codec, const KpBatch *batch, int64_t *end) {
+    int64_t size = batch->end - BATCH_HEADER_BYTES, room = codec->bound(codec, size);
+    unsigned char *made = malloc((size_t)(BATCH_HEADER_BYTES + room));
+    if (!made) return NULL;
+    int64_t count = codec->compress(codec, made + BATCH_HEADER_BYTES, room, batch->data + BATCH_HEADER_BYTES, size);
+    if (count < 0) {
+        free(made);
+        return NULL;
+    }
+    *end = BATCH_HEADER_BYTES + count;
+    unsigned char *smaller = realloc(made, (size_t)*end);
+    return smaller ? smaller : made;
+}
+
+void kp_batch_forget_compressed(KpBatch *batch) {
+    free(batch->compressed);
+    batch->compressed = NULL;
+}
+
 void kp_batch_finish(KpBatch *batch) {
-    unsigned char *at = batch->data;
+    KpPlane *plane = batch->part ? batch->part->plane : NULL;
+    KpCodec *codec = plane ? plane->codec : NULL;
+    if (codec && !batch->compressed) batch->compressed = kp_compress(codec, batch, &batch->compressed_end);
+    unsigned char *at = kp_batch_data(batch);
+    int64_t end = kp_batch_size(batch);
     put64(at, 0);                                   /* base offset: the broker sets it */
-    put32(at + 8, (uint32_t)(batch->end - 12));
+    put32(at + 8, (uint32_t)(end - 12));
     put32(at + 12, UINT32_MAX);                     /* partition leader epoch */
     at[16] = 2;                                     /* magic */
-    put16(at + 21, batch->part && batch->part->plane->is_transactional ? TRANSACTIONAL : 0);
+    put16(at + 21, (uint16_t)((plane && plane->is_transactional ? TRANSACTIONAL : 0) | (batch->compressed ? codec->type : 0)));
     put32(at + 23, (uint32_t)(batch->record_count - 1));
     put64(at + 27, (uint64_t)batch->base_timestamp_ms);
     put64(at + 35, (uint64_t)batch->max_timestamp_ms);
@@ -123,7 +147,7 @@ void kp_batch_finish(KpBatch *batch) {
         memset(at + 43, 0xFF, 14);                  /* no producer id, epoch, sequence */
     }
     put32(at + 57, (uint32_t)batch->record_count);
-    put32(at + 17, kp_crc32c(at + 21, (size_t)(batch->end - 21)));
+    put32(at + 17, kp_crc32c(at + 21, (size_t)(end - 21)));
 }
 
 /* -- the producer */
@@ -175,6 +199,12 @@ void kp_part_lock(KpPart *part) { pthread_mutex_lock(&part->mu); }
 bool kp_part_try_lock(KpPart *part) { return pthread_mutex_trylock(&part->mu) == 0; }
 void kp_part_unlock(KpPart *part) { pthread_mutex_unlock(&part->mu); }
 
+/* Notes whether the I/O thread is to compress a batch. */
+static void set_plain(KpPlane *plane, KpBatch *batch, bool is_plain) {
+    if (batch->is_plain != is_plain) atomic_fetch_add(&plane->plain_count, is_plain ? 1 : -1);
+    batch->is_plain = is_plain;
+}
+
 static void close_open(KpPart *part, int64_t now_ms) {
     KpBatch *open = part->open;
     if (!open) return;
@@ -183,6 +213,7 @@ static void close_open(KpPart *part, int64_t now_ms) {
     /* As PartitionQueue: a single record came when the batch was begun. */
     if (open->record_count > 1 && now_ms > open->closed_ms) open->closed_ms = now_ms;
     open->next = NULL;
+    set_plain(part->plane, open, part->plane->codec && !open->is_compressing);
     *(part->tail ? &part->tail->next : &part->head) = open;
     part->tail = open;
 }
@@ -192,8 +223,8 @@ static int64_t place(KpPart *part, bool at_front) {
     KpLane *lane = part->lane;
     uint8_t wanted = KP_NOWHERE;
     int64_t due_ms = KP_NEVER_MS;
-    if (part->is_held) {
-        /* complete_first() places it again. */
+    if (part->is_held || (part->head && part->head->is_compressing)) {
+        /* complete_first() or kp_part_end_compression() places it again. */
     } else if (part->head || (part->open && part->plane->linger_ms <= 0)) {
         wanted = KP_DUE;
         due_ms = INT64_MIN;
@@ -230,6 +261,26 @@ void kp_part_adopt(KpPart *part, KpBatch *batch) {
     open_batch(part, batch);
 }
 
+KpBatch *kp_part_begin_compression(KpPart *part, int64_t now_ms) {
+    KpBatch *batch = part->open;
+    if (!batch || !part->lane) return NULL;
+    batch->is_compressing = true;
+    close_open(part, now_ms);
+    place(part, false);
+    return batch;
+}
+
+bool kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char *compressed, int64_t end) {
+    if (!batch->is_compressing) {
+        free(compressed);
+        return false;
+    }
+    batch->is_compressing = false;
+    batch->compressed = compressed;
+    batch->compressed_end = end;
+    return place(part, false) < atomic_load(&part->plane->sleep_until_ms);
+}
+
 int kp_part_waiting_count(KpPart *part) { return atomic_load(&part->waiting_count); }
 
 bool kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms) {
@@ -264,6 +315,10 @@ KpBatch *kp_part_detach(KpPart *part) {
         part->open->next = NULL;
         if (first) part->tail->next = part->open;
         else first = part->open;
+    }
+    for (KpBatch *batch = first; batch; batch = batch->next) {
+        set_plain(part->plane, batch, false);
+        batch->is_compressing = false;
     }
     part->open = part->head = part->tail = NULL;
     atomic_store(&part->waiting_count, 0);
@@ -364,12 +419,19 @@ int64_t kp_lane_exact_expiry_ms(KpLane *lane) {
     return when;
 }
 
+/* How many bytes it will send. */
+static int64_t expected_bytes(const KpPlane *plane, const KpBatch *batch) {
+    if (!plane->codec || batch->compressed) return kp_batch_size(batch);
+    return BATCH_HEADER_BYTES + (int64_t)((double)(batch->end - BATCH_HEADER_BYTES) * batch->ratio);
+}
+
 /* Takes the first batch of a partition, if it fits. NULL: there is none, or `*is_full` is set. */
 static KpBatch *take_first(KpLane *lane, KpPart *part, int64_t now_ms, int64_t room, bool *is_full) {
     KpBatch *batch = NULL;
     kp_part_lock(part);
     if (part->lane == lane) {
         batch = part->head ? part->head : part->open;
+        if (batch && batch->is_compressing) batch = NULL;
         if (batch && part->is_numbered) kp_part_renumber(part);
         /* Brokers remember five batches of a producer; and one that has forgotten it would accept any as the first. */
         part->is_held = batch && part->is_numbered && part->flying_count
@@ -379,7 +441,7 @@ static KpBatch *take_first(KpLane *lane, KpPart *part, int64_t now_ms, int64_t r
         if (part->is_held) {
             batch = NULL;
             place(part, false);
-        } else if (batch && batch->end > room) {
+        } else if (batch && expected_bytes(lane->plane, batch) > room) {
             *is_full = true;
             batch = NULL;
             place(part, true);
@@ -389,6 +451,7 @@ static KpBatch *take_first(KpLane *lane, KpPart *part, int64_t now_ms, int64_t r
             if (!part->head) part->tail = NULL;
             atomic_fetch_sub(&part->waiting_count, 1);
             batch->next = NULL;
+            set_plain(lane->plane, batch, false);
             batch->state = KP_FLYING;
             if (part->is_numbered) {
                 if (lane->plane->is_transactional) atomic_store(&lane->plane->has_sent, true);
@@ -430,21 +493,20 @@ static unsigned char *put_length(unsigned char *at, bool flexible, uint32_t leng
     return at;
 }
 
-/* Lays out a frame of the batches that the topics in `topics` list. NULL: no memory. */
-static KpRequest *lay_out(KpLane *lane, KpTopic **topics, int32_t topic_count, int32_t batch_count) {
+/* The most bytes that a request takes, with what it points to, except the records. `name_bytes`: of all topics. */
+static size_t request_bytes(const KpLane *lane, int32_t topic_count, size_t name_bytes, int32_t batch_count) {
+    size_t small = FRAME_START_BYTES + (size_t)lane->fields_size + MOST_VARINT_BYTES + 1 + name_bytes
+        + (size_t)topic_count * (MOST_VARINT_BYTES + 1) + (size_t)batch_count * (4 + MOST_VARINT_BYTES + 1);
+    return sizeof(KpRequest) + (2 * (size_t)batch_count + 1) * sizeof(struct iovec)
+        + (size_t)batch_count * sizeof(KpBatch *) + (size_t)topic_count * sizeof(KpTopic *) + small;
+}
+
+/* Lays out a frame of the batches that the topics in `topics` list, in memory of `request_bytes`. */
+static void lay_out(KpLane *lane, KpRequest *request, KpTopic **topics, int32_t topic_count, int32_t batch_count) {
     bool flexible = lane->version >= FIRST_FLEXIBLE, by_id = lane->version >= FIRST_WITH_TOPIC_IDS;
-    size_t small_size = FRAME_START_BYTES + (size_t)lane->fields_size + MOST_VARINT_BYTES + 1;
-    for (int32_t i = 0; i < topic_count; i++)
-        small_size += (by_id ? 16 : (size_t)topics[i]->name_size) + MOST_VARINT_BYTES + 1;
-    small_size += (size_t)batch_count * (4 + MOST_VARINT_BYTES + 1);
-    size_t piece_count = 2 * (size_t)batch_count + 1;
-    KpRequest *request = malloc(sizeof *request + piece_count * sizeof(struct iovec)
-                                + (size_t)batch_count * sizeof(KpBatch *) + (size_t)topic_count * sizeof(KpTopic *)
-                                + small_size);
-    if (!request) return NULL;
     memset(request, 0, sizeof *request);
     request->pieces = (struct iovec *)(request + 1);
-    request->batches = (KpBatch **)(request->pieces + piece_count);
+    request->batches = (KpBatch **)(request->pieces + 2 * (size_t)batch_count + 1);
     request->topics = (KpTopic **)(request->batches + batch_count);
     request->small = (unsigned char *)(request->topics + topic_count);
     request->topic_count = topic_count;
@@ -463,10 +525,10 @@ static KpRequest *lay_out(KpLane *lane, KpTopic **topics, int32_t topic_count, i
         at = put_length(at + name_size, flexible, (uint32_t)topic->batch_count);
         for (KpBatch *batch = topic->first; batch; batch = batch->in_topic) {
             put32(at, (uint32_t)batch->part->index);
-            at = put_length(at + 4, flexible, (uint32_t)batch->end);
+            at = put_length(at + 4, flexible, (uint32_t)kp_batch_size(batch));
             *piece++ = (struct iovec){start, (size_t)(at - start)};
-            *piece++ = (struct iovec){batch->data, (size_t)batch->end};
-            record_bytes += batch->end;
+            *piece++ = (struct iovec){kp_batch_data(batch), (size_t)kp_batch_size(batch)};
+            record_bytes += kp_batch_size(batch);
             start = at;
             if (flexible) *at++ = 0;
             request->batches[request->batch_count++] = batch;
@@ -485,74 +547,86 @@ static KpRequest *lay_out(KpLane *lane, KpTopic **topics, int32_t topic_count, i
     put16(request->small + 4, PRODUCE);
     put16(request->small + 6, (uint16_t)lane->version);
     put32(request->small + 8, (uint32_t)request->correlation_id);
-    return request;
 }
 
-/* One request with at most one batch of each partition. 0: nothing is due. */
+/* What a request is made of. */
+typedef struct Draft {
+    KpRequest *request;     /* memory of `request_room` bytes */
+    size_t request_room, name_bytes;
+    KpTopic **topics;       /* memory for `topic_room` of them */
+    int32_t topic_count, topic_room, batch_count;
+} Draft;
+
+/* Makes room for a batch of this topic: what was taken cannot be given back, as its partition may be disarmed. */
+static bool reserve(const KpLane *lane, Draft *draft, const KpTopic *topic) {
+    int32_t topic_count = draft->topic_count + (topic->first == NULL);
+    size_t name_bytes = draft->name_bytes + (topic->first ? 0 : topic->has_id ? 16 : (size_t)topic->name_size);
+    size_t needed = request_bytes(lane, topic_count, name_bytes, draft->batch_count + 1);
+    if (needed > draft->request_room) {
+        void *grown = realloc(draft->request, 2 * needed);
+        if (!grown) return false;
+        draft->request = grown;
+        draft->request_room = 2 * needed;
+    }
+    if (topic_count > draft->topic_room) {
+        void *grown = realloc(draft->topics, 2 * (size_t)topic_count * sizeof *draft->topics);
+        if (!grown) return false;
+        draft->topics = grown;
+        draft->topic_room = 2 * topic_count;
+    }
+    return true;
+}
+
+static void add(Draft *draft, KpBatch *batch) {
+    KpTopic *topic = batch->part->topic;
+    batch->in_topic = NULL;
+    if (topic->first) {
+        topic->last->in_topic = batch;
+    } else {
+        topic->first = batch;
+        draft->topics[draft->topic_count++] = topic;
+        draft->name_bytes += topic->has_id ? 16 : (size_t)topic->name_size;
+    }
+    topic->last = batch;
+    topic->batch_count++;
+    draft->batch_count++;
+}
+
+/* One request with at most one batch of each partition. 0: nothing is due; -1: no memory. */
 static int drain_once(KpLane *lane, int64_t now_ms) {
-    enum { FEW = 64 };
-    KpTopic *few[FEW], **topics = few;
-    int32_t topic_count = 0, topic_room = FEW, batch_count = 0;
+    Draft draft = {0};
     int64_t room = INT64_MAX;
     bool is_full = false, no_memory = false;
     if (kp_lane_next_ms(lane) > now_ms) return 0;
     lane->round++;
-    for (KpPart *part; !is_full && !no_memory && (part = pop_part(lane, true));) {
-        KpTopic *topic = part->topic;
-        if (topic->first == NULL && topic_count == topic_room) {
-            KpTopic **more = malloc(2 * (size_t)topic_room * sizeof *more);
-            if (!more) {
-                no_memory = true;
-                is_full = true;
-            } else {
-                memcpy(more, topics, (size_t)topic_count * sizeof *more);
-                if (topics != few) free(topics);
-                topics = more;
-                topic_room *= 2;
-            }
-        }
+    for (KpPart *part; !is_full && (part = pop_part(lane, true));) {
+        no_memory = !reserve(lane, &draft, part->topic);
         KpBatch *batch = take_first(lane, part, now_ms, no_memory ? -1 : room, &is_full);
         if (!batch) continue;
         kp_batch_finish(batch);
-        batch->in_topic = NULL;
-        if (topic->first) topic->last->in_topic = batch;
-        else {
-            topic->first = batch;
-            topics[topic_count++] = topic;
-        }
-        topic->last = batch;
-        topic->batch_count++;
-        batch_count++;
+        add(&draft, batch);
         if (room == INT64_MAX) room = lane->most_request_bytes;
-        room -= batch->end;
+        room -= kp_batch_size(batch);
         if (room <= 0) is_full = true;
     }
-    KpRequest *request = batch_count ? lay_out(lane, topics, topic_count, batch_count) : NULL;
-    for (int32_t i = 0; i < topic_count; i++) {
-        /* Without memory, the batches go back to where they were. */
-        for (KpBatch *batch = topics[i]->first; batch; batch = batch->in_topic) {
+    KpRequest *request = draft.request;
+    if (draft.batch_count) lay_out(lane, request, draft.topics, draft.topic_count, draft.batch_count);
+    for (int32_t i = 0; i < draft.topic_count; i++) {
+        KpTopic *topic = draft.topics[i];
+        for (KpBatch *batch = topic->first; batch; batch = batch->in_topic) {
             KpPart *part = batch->part;
-            if (request) {
-                *(part->flying_last ? &part->flying_last->next : &part->flying_first) = batch;
-                part->flying_last = batch;
-                part->flying_count++;
-                continue;
-            }
-            kp_part_lock(part);
-            batch->state = KP_QUEUED;
-            atomic_fetch_add(&part->waiting_count, 1);
-            if (part->is_numbered) part->next_sequence = batch->sequence;
-            batch->next = part->head;
-            part->head = batch;
-            if (!part->tail) part->tail = batch;
-            if (part->lane == lane) place(part, true);
-            kp_part_unlock(part);
+            *(part->flying_last ? &part->flying_last->next : &part->flying_first) = batch;
+            part->flying_last = batch;
+            part->flying_count++;
         }
-        topics[i]->first = topics[i]->last = NULL;
-        topics[i]->batch_count = 0;
+        topic->first = topic->last = NULL;
+        topic->batch_count = 0;
     }
-    if (topics != few) free(topics);
-    if (!request) return batch_count || no_memory ? -1 : 0;
+    free(draft.topics);
+    if (!draft.batch_count) {
+        free(request);
+        return no_memory ? -1 : 0;
+    }
     request->sent_ms = now_ms;
     *(lane->last ? &lane->last->next : &lane->first) = request;
     lane->last = request;

@@ -33,6 +33,8 @@
  *   event                                          who       function
  *   record fits into the open batch                caller    kp_part_note
  *   no open batch, or the record does not fit      caller    kp_part_begin
+ *   batch full, and the I/O thread has enough to     caller    kp_part_begin_compression, kp_compress, kp_part_end_compression
+ *   compress
  *   caller needs the general path                  caller    kp_part_detach: this partition only; its requests stay
  *   linger over, batch full, flush                 I/O       kp_lane_drain
  *   socket has room                                I/O       kp_lane_write
@@ -50,6 +52,8 @@
  */
 #ifndef KPRODUCER_PLANE_H
 #define KPRODUCER_PLANE_H
+
+#include "codec.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -88,6 +92,8 @@ struct KpPlane {
      * is left; so the I/O thread reads it only when it has a batch to number, which was appended after that. */
     int64_t generation, producer_id;
     int16_t producer_epoch;
+    KpCodec *codec;             /* fixed; NULL: no compression */
+    atomic_int plain_count;     /* with a codec: batches that the I/O thread is to compress */
 };
 
 /* A batch. Its memory, from the header on, belongs to `owner`, which keeps it until the batch is settled or detached. */
@@ -99,6 +105,11 @@ struct KpBatch {
     void *owner;            /* of the binding */
     unsigned char *data;
     int64_t end;            /* position behind the last record */
+    unsigned char *compressed;      /* header and compressed records, from `malloc`; NULL: there are none */
+    int64_t compressed_end;
+    double ratio;           /* with a codec: its expected size, divided by the plain one */
+    bool is_plain;          /* QUEUED: counted in `plain_count` */
+    bool is_compressing;    /* QUEUED: by a caller. It is not sent meanwhile */
     int64_t base_timestamp_ms, max_timestamp_ms;
     int64_t begun_ms, closed_ms;
     int64_t base_offset, log_append_time_ms;    /* SETTLED */
@@ -208,8 +219,12 @@ struct KpLane {
 
 uint32_t kp_crc32c(const unsigned char *data, size_t size);
 uint32_t kp_crc32c_table(const unsigned char *data, size_t size);
-/* Writes header and checksum; as `write_batch_header` without compression. */
+/* Compresses the records, and writes header and checksum. Without memory for that, they are sent as they are. */
 void kp_batch_finish(KpBatch *batch);
+/* Of a finished batch: what is sent. */
+static inline unsigned char *kp_batch_data(const KpBatch *batch) { return batch->compressed ? batch->compressed : batch->data; }
+static inline int64_t kp_batch_size(const KpBatch *batch) { return batch->compressed ? batch->compressed_end : batch->end; }
+void kp_batch_forget_compressed(KpBatch *batch);
 
 /* -- the producer */
 
@@ -242,6 +257,12 @@ void kp_part_adopt(KpPart *part, KpBatch *batch);
 int kp_part_waiting_count(KpPart *part);
 /* The open batch is full: as `kp_part_begin`, without another one. */
 bool kp_part_close_open(KpPart *part, int64_t now_ms);
+/* The open batch is full, and the caller will compress it. NULL: none is open. With the lock. */
+KpBatch *kp_part_begin_compression(KpPart *part, int64_t now_ms);
+/* Whether to wake the I/O thread. What was handed back meanwhile is not changed. With the lock. */
+bool kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char *compressed, int64_t end);
+/* The records of a batch that takes no more, behind room for a header; NULL: there is no memory. Without the lock. */
+unsigned char *kp_compress(KpCodec *codec, const KpBatch *batch, int64_t *end);
 /* Numbers from 0 if the plane has another producer id or epoch, unless a batch is in flight. The I/O thread. */
 void kp_part_renumber(KpPart *part);
 /* Disarms: returns the batches that are not in flight, oldest first, linked by `next`. The last one may be OPEN. */

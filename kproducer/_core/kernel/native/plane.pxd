@@ -14,6 +14,12 @@ cdef extern from *:
     """
     int64_t kp_now_ms() noexcept nogil
 
+cdef extern from "codec.h" nogil:
+    ctypedef struct KpCodec:
+        int64_t (*bound)(KpCodec *codec, int64_t size) noexcept nogil
+        int64_t (*compress)(KpCodec *codec, unsigned char *target, int64_t room, const unsigned char *source,
+                            int64_t size) noexcept nogil
+
 cdef extern from "plane.h" nogil:
     int64_t KP_NEVER_MS
     int KP_MOST_GATHERED
@@ -31,6 +37,8 @@ cdef extern from "plane.h" nogil:
         int64_t linger_ms, request_timeout_ms, delivery_timeout_ms, longest_open_ms
         bint is_transactional
         int64_t generation
+        KpCodec *codec
+        int plain_count
     ctypedef struct KpTopic:
         KpPart **parts
         int32_t part_count
@@ -55,6 +63,9 @@ cdef extern from "plane.h" nogil:
         KpPart *part
         void *owner
         unsigned char *data
+        unsigned char *compressed
+        int64_t compressed_end
+        double ratio
         int64_t end, base_timestamp_ms, max_timestamp_ms, begun_ms, closed_ms, base_offset, log_append_time_ms
         int64_t producer_id
         int32_t sequence
