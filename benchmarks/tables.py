@@ -369,7 +369,9 @@ def _number(spread: Spread | None, digits: int) -> str:
 
 
 def _range(spread: Spread | None, digits: int) -> str:
-    return _NOTHING if spread is None else f"{spread.low:,.{digits}f} - {spread.high:,.{digits}f}"
+    if spread is None or spread.low == spread.high:
+        return _NOTHING  # of one round
+    return f"{spread.low:,.{digits}f} - {spread.high:,.{digits}f}"
 
 
 def _digits(value: float) -> int:
