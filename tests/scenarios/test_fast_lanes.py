@@ -225,6 +225,27 @@ def test_a_connection_that_breaks_in_the_middle_of_a_frame(
     assert all(each.metadata().offset >= 2 for each in sent)
 
 
+def test_connections_that_break_at_any_time_keep_no_record_until_a_timeout(
+    stage: Stage, cluster: FakeCluster, secure: Secure
+) -> None:
+    secure(cluster)
+    chooser = random.Random(5)
+    closes = [
+        close(reset=reset) for close in (faults.close_before, faults.close_after) for reset in (False, True)
+    ]
+    # A request on a lost connection must not wait for its timeout, which is beyond the patience below.
+    settings = {**_state, "ordered": False, "retry_backoff_ms": 1, "reconnect_backoff_ms": 1}
+    producer = stage.producer(cluster, **settings, request_timeout_ms=90_000)
+
+    def maybe_close(context: Any) -> Any:
+        return chooser.choice(closes)(context) if chooser.random() < 0.2 else None
+
+    cluster.control(PRODUCE, maybe_close, times=None)
+    for _ in range(80):
+        producer.send_many(chooser.randrange(1, 60))
+        assert producer.kafka.flush(PATIENCE_S).failed == 0
+
+
 def test_lingering_batches_are_sent_together_and_by_a_flush(stage: Stage, cluster: FakeCluster) -> None:
     producer = armed(stage, cluster, linger_ms=30)
     requests = len(cluster.requests(PRODUCE))

@@ -150,7 +150,10 @@ class PartitionQueue:
         fast = []
         try:
             if batches:
-                rows = [(each.appender, each.order[0], each.created_ms, each.closed_ms) for each in batches]
+                rows = [
+                    (each.appender, each.order[0], each.created_ms, each.closed_ms, each.compressed_records)
+                    for each in batches
+                ]
                 fast = part.adopt(rows, self.open_batch is not None)
         except BaseException:
             self.fill_slot_locked()

@@ -170,13 +170,18 @@ class ProducerBatch:
         return builder is not None and not builder.is_compressed
 
     @property
+    def compressed_records(self) -> bytes | memoryview | None:
+        """What a caller has made of its records; ``None``: they are plain."""
+        return None if self.builder is None else self.builder.compressed_records
+
+    @property
     def is_full(self) -> bool:
         """Whether it need not wait for more records."""
         return not self.is_open or self.builder is None or self.builder.is_full
 
     @property
     def can_be_armed(self) -> bool:
-        """Whether a lane may take it: it was never drained or split, and no caller compresses it."""
+        """Whether a lane may take it: it was never drained or split, and no caller is to compress it."""
         return not (
             self.send_count
             or self.attempts
@@ -184,7 +189,7 @@ class ProducerBatch:
             or self._records is not None
             or self.base_sequence >= 0
             or self.appender is None
-            or self.compression_lock is not None
+            or (self.compression_lock is not None and self.awaits_compression)
         )
 
     @property

@@ -268,7 +268,9 @@ class RecordAccumulator:
         ):
             return True
         if part is not None:
-            append.future, is_used = part.try_append(*append.record, append.transaction, append.buffer)
+            append.future, is_used = part.try_append(
+                *append.record, append.transaction, append.buffer, append.may_compress
+            )
             if is_used:
                 append.buffer = None
             if append.future is not None:
@@ -375,7 +377,10 @@ class RecordAccumulator:
         batch that cannot be sent for now counts as well. Source: ours. Java's client compresses on the
         caller's thread, librdkafka on that of the broker.
         """
-        backlog = [each for each in self._compression_backlog if each.awaits_compression]
+        # A lane has those that are not incomplete any more.
+        backlog = [
+            each for each in self._compression_backlog if each in self._incomplete and each.awaits_compression
+        ]
         self._compression_backlog = backlog
         if len(backlog) < MAX_COMPRESSION_BACKLOG:
             backlog.append(batch)
@@ -432,6 +437,7 @@ class RecordAccumulator:
 
     def adopt(self, fast: Any) -> ProducerBatch:
         """What a lane's batch becomes when Python takes it over."""
+        compressed = fast.take_compressed()
         appender = fast.hand_over()
         writer = appender.writer
         ratio = self._topics[fast.topic_partition.topic].ratio
@@ -441,7 +447,7 @@ class RecordAccumulator:
         is_open = fast.is_open
         if not is_open:
             builder.close_for_appends()
-        if (compressed := fast.take_compressed()) is not None:
+        if compressed is not None:
             builder.use_compressed(compressed)
         batch = ProducerBatch(
             fast.topic_partition, builder, fast.created_ms, (fast.order,), appender=appender

@@ -131,22 +131,22 @@ class Compression(NamedTuple):
             return None
         try:
             if self.type is CompressionType.LZ4:
-                library = load_codec("lz4.frame._frame", "lz4").__file__
+                library = getattr(load_codec("lz4.frame._frame", "lz4"), "__file__", None)
                 codec = data_plane.Codec(self.type, _lz4_level(self.level), library)
             elif self.type is CompressionType.ZSTD:
                 # Of the two modules around the library, this one exports its functions. It is not imported.
                 spec = importlib.util.find_spec("zstandard._cffi")
-                codec = data_plane.Codec(self.type, self.level, spec.origin if spec and spec.origin else "")
+                codec = data_plane.Codec(self.type, self.level, spec and spec.origin)
             else:
                 codec = data_plane.Codec(self.type, self.level, getattr(zlib, "__file__", ""))
-        except (ConfigError, ValueError) as error:
-            _log.debug("compression: %s", error)
+            is_same = all(codec.compress(sample) == self.compress(sample) for sample in _samples(self.type))
+        except (ConfigError, ValueError, TypeError, MemoryError) as error:
+            # Without a path, it is a TypeError; MemoryError: the library refuses what it is given.
+            _log.debug("compression: no native codec for %s: %r", self, error)
             return None
-        for sample in _samples(self.type):
-            if codec.compress(sample) != self.compress(sample):
-                _log.debug("compression: the native codec makes other bytes for %s", self)
-                return None
-        return codec
+        if not is_same:
+            _log.debug("compression: the native codec makes other bytes for %s", self)
+        return codec if is_same else None
 
     def decompress(self, data: Buffer) -> bytes:
         """Return the plain form of what ``compress`` has returned.

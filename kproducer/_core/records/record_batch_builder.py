@@ -244,10 +244,18 @@ class RecordBatchBuilder:
             self._finish_records()
 
     def use_compressed(self, records: bytes) -> None:
-        """Take no more records: these are the compressed ones. I/O thread only."""
+        """Take no more records: these are the compressed ones."""
         self.close_for_appends()
         self._compressed = records
-        self._finish_records()
+
+    @property
+    def compressed_records(self) -> bytes | memoryview | None:
+        """The records as they are sent, without the batch's header; ``None``: they are not compressed."""
+        if self._compressed is not None:
+            return self._compressed  # what is in the buffer may be compressed already
+        if self.compression.type is PLAIN or not self._record_bytes:
+            return None
+        return memoryview(self._wire_buffer)[RECORD_BATCH_OVERHEAD:][: self._compressed_size_bytes]
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
@@ -164,6 +165,17 @@ def test_a_batch_that_has_ended_already_is_left_alone(
     assert compressed == ([1, 1] if is_sent else [0, 0])
     kit.accumulator.abort_undrained_batches(DeliveryTimeoutError())
     kit.assert_all_memory_is_back()
+
+
+def test_what_a_lane_has_is_not_counted(compressing: Compressing) -> None:
+    accumulator = compressing.kit.accumulator
+    queue = accumulator.queues.queue_of(compressing.batches(2)[0].topic_partition)
+    part = Mock()
+    part.adopt = lambda rows, is_last_open: [object() for _ in rows]
+    with queue.lock:
+        accumulator.arm(queue, part, Mock())
+    compressing.fill(0)
+    assert compressing.compressed == 0
 
 
 def test_a_signal_handler_in_the_middle_must_not_wait_for_batches(compressing: Compressing) -> None:

@@ -35,7 +35,7 @@ static void *caller(void *arg){
       if(plane.codec && part->open && part->open->record_count>=3 && rand_r(&seed)%8==0){
         Batch *full=(Batch*)part->open; int64_t end=0; atomic_store(&full->busy,1); kp_part_begin_compression(part,now_ms()); kp_part_unlock(part);
         unsigned char *made=kp_compress(plane.codec,&full->b,&end); if(rand_r(&seed)%4==0) sched_yield();
-        kp_part_lock(part); kp_part_end_compression(part,&full->b,made,end); atomic_store(&full->busy,0); atomic_fetch_add(&by_callers,1);
+        kp_part_lock(part); kp_part_end_compression(part,&full->b,&made,end); atomic_store(&full->busy,0); atomic_fetch_add(&by_callers,1); free(made);
         if(!part->lane){ kp_part_unlock(part); pthread_rwlock_unlock(&gate); free(b->b.data); free(b); sched_yield(); continue; }
       }
       if(part->open && part->open->record_count<5){ kp_part_note(part->open, 61+part->open->record_count+1, part->open->record_count+1, 1,1); next_value[p]++; kp_part_unlock(part); free(b->b.data); free(b);}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import threading
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -100,6 +101,80 @@ def test_callers_compress_what_is_more_than_the_io_thread_can() -> None:
         bench.close()
 
 
+def test_a_caller_that_must_not_be_blocked_compresses_nothing() -> None:
+    bench = Bench(compression="lz4", first_bytes=1024)
+    part = bench.part("t", 0)
+    try:
+        for _ in range(60):
+            value = random.Random(3).randbytes(600)
+            assert part.try_append(5, None, value, None, None, may_compress=False)[0] is not None
+        batches = part.disarm()
+        assert len(batches) > 8
+        assert {batch.compression_lock for batch in batches} == {None}
+    finally:
+        bench.close()
+
+
+def test_callers_compress_batches_of_one_large_record_too() -> None:
+    bench = Bench(compression="lz4", first_bytes=1024)
+    try:
+        for _ in range(8):
+            bench.send("t", 0, random.Random(3).randbytes(9000))
+        locks = [batch.compression_lock for batch in bench.part("t", 0).disarm()]
+        assert [lock is not None for lock in locks] == [False] * 3 + [True] * 4 + [False]
+    finally:
+        bench.close()
+
+
+def test_one_drain_compresses_at_most_a_megabyte_and_a_request_more() -> None:
+    bench = Bench(compression="lz4", most_in_flight=1000)
+    part = bench.part("t", 0)
+    assert bench.ratio is not None
+    bench.ratio.ratio = 0.05
+    try:
+        for _ in range(300):
+            part.try_append(5, None, bytes(8000), None, None, may_compress=False)
+        made = []
+        for _ in range(4):
+            made.append(bench.lane.drain(bench.now_ms))
+            bench.sent()
+        assert made == [130, 130, 40, 0]  # of one record each
+    finally:
+        bench.close()
+
+
+def test_compressed_batches_of_the_general_path_are_sent_as_they_are() -> None:
+    bench = Bench(compression="zstd")
+    part = bench.part("t", 0)
+    part.disarm()
+    try:
+        builder = RecordBatchBuilder(bench.allocate(4096), bench.compression, bench.ratio)
+        batch = ProducerBatch(TopicPartition("t", 0), builder, 5, (0,))
+        future = batch.try_append(1_700_000_000_000, b"k", b"v" * 500, [("h", b"1")], None)
+        batch.compression_lock = threading.Lock()
+        assert not batch.can_be_armed
+        batch.compress(batch.compression_lock)
+        assert batch.can_be_armed
+        (fast,) = part.adopt([(batch.appender, 0, 5, 5, batch.compressed_records)], False)
+        bench.incomplete[fast] = fast
+        part.arm(bench.lane)
+        # Handed back, and taken once more: the buffer has no plain records any more.
+        (fast,) = part.disarm()
+        again = RecordBatchBuilder(builder.buffer, bench.compression, None, 4096, None, builder.writer)
+        again.use_compressed(fast.take_compressed())
+        appender = fast.hand_over()
+        (fast,) = part.adopt([(appender, 0, 5, 5, again.compressed_records)], False)
+        bench.incomplete[fast] = fast
+        part.arm(bench.lane)
+        assert bench.lane.drain(bench.now_ms) == 1
+        assert bench.sent() == bench.expected([("t", 0, [b"v" * 500])])
+        bench.receive(bench.response([("t", 0, 3)]))
+        assert future is not None
+        assert future.result(0).offset == 3
+    finally:
+        bench.close()
+
+
 def test_what_a_caller_has_compressed_is_handed_back_so() -> None:
     bench = Bench(compression="lz4", first_bytes=1024)
     try:
@@ -129,7 +204,6 @@ def test_what_is_in_flight_is_handed_back_compressed() -> None:
         writer = batch.hand_over().writer
         builder = RecordBatchBuilder(writer.buffer, bench.compression, bench.ratio, 4096, None, writer)
         builder.use_compressed(compressed)
-        assert builder.is_compressed
         assert builder.is_full
         assert bytes(builder.close()) in frame
         assert bench.ratio is not None
@@ -591,7 +665,7 @@ def test_batches_of_the_general_path_become_those_of_the_lane(bench: Bench) -> N
         )
         future = batch.try_append(1_700_000_000_000, b"k", b"%d" % number, [("h", b"1")], None)
         made.append((batch, future))
-    adopted = part.adopt([(batch.appender, batch.order[0], 5, 5) for batch, _ in made], True)
+    adopted = part.adopt([(batch.appender, batch.order[0], 5, 5, None) for batch, _ in made], True)
     bench.incomplete.update(zip(adopted, adopted, strict=True))
     assert part.waiting_count == 3
     part.arm(bench.lane)

@@ -36,7 +36,7 @@ from kproducer._core.kernel.native._append cimport (
 )
 from kproducer._core.kernel.native._batch cimport Record, partition_of_key, regular_headers
 from kproducer._core.kernel.native._completion cimport RecordFuture, new_future
-from kproducer._core.kernel.native._lane cimport FastPart, append_to_part
+from kproducer._core.kernel.native._lane cimport DECLINE, FastPart, append_to_part
 
 cdef extern from "Python.h":
     int PyCallable_Check(PyObject* op) noexcept
@@ -191,7 +191,8 @@ cdef class FastSend:
         if slot is not None and slot.part is not None:
             part = <FastPart?>slot.part
             # `slots` were there just now, so this is the transaction in which they were.
-            if not append_to_part(part, &record, future, on_delivery, sticky, part.plane.transaction, None):
+            if not append_to_part(part, &record, future, on_delivery, sticky, part.plane.transaction, None,
+                                  DECLINE):
                 return None
             return future
         appender = open_appender(slots, number, sticky)

@@ -62,7 +62,7 @@ cdef class FastTopic:
 
 cdef class FastBatch(_LazyResult):
     cdef KpBatch c
-    # Held while a caller compresses it; None: none does.
+    # Held while a caller compresses it; None: no caller has.
     cdef readonly object compression_lock
     cdef readonly RecordAppender appender
     cdef readonly FastPart part
@@ -88,8 +88,14 @@ cdef class FastPart:
     cdef public long long next_order
 
 
+# What happens to a full batch if the I/O thread has enough to compress.
+cdef enum Backlog:
+    DECLINE         # nothing: the general path has to append the record
+    COMPRESS        # the caller compresses it
+    LEAVE           # the I/O thread will, as the caller must not be blocked
+
 # Appends to the armed partition. 0: the general path has to do it, nothing has changed.
 # `sticky`: why it was chosen. `transaction`: to which the record belongs. `given`: a batch without records that may be
 # used.
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
-                        StickyPartition sticky, object transaction, FastBatch given) except -1
+                        StickyPartition sticky, object transaction, FastBatch given, Backlog backlog) except -1

@@ -18,6 +18,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
 from libc.errno cimport EIO
 from libc.stdint cimport INT64_MIN, int16_t, int32_t, uint8_t, uint32_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartition, count_record, should_switch_partition
@@ -67,7 +68,8 @@ cdef extern from "plane.c" nogil:
     bint kp_part_close_open(KpPart *part, int64_t now_ms)
     KpBatch *kp_part_detach(KpPart *part)
     KpBatch *kp_part_begin_compression(KpPart *part, int64_t now_ms)
-    bint kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char *compressed, int64_t end)
+    bint kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char **compressed, int64_t end)
+    bint kp_batch_take_compressed(KpBatch *batch, const unsigned char *records, int64_t size)
     unsigned char *kp_compress(KpCodec *codec, const KpBatch *batch, int64_t *end)
     bint kp_part_arm(KpPart *part, KpLane *lane)
     void kp_lane_init(KpLane *lane, KpPlane *plane, void *owner)
@@ -590,7 +592,11 @@ cdef class FastLane:
 
     def drain(self, long long now_ms):
         """Lay out and write what is due. Returns the number of requests; negative: there is no memory."""
-        return kp_lane_drain(&self.c, now_ms) if kp_lane_next_ms(&self.c) <= now_ms else 0
+        cdef int made = 0
+        with nogil:
+            if kp_lane_next_ms(&self.c) <= now_ms:
+                made = kp_lane_drain(&self.c, now_ms)
+        return made
 
     def write(self):
         """Go on writing. Returns errno."""
@@ -652,7 +658,7 @@ cdef class FastLane:
         cdef FastBatch settled
         cdef FastTopic topic
         cdef double size
-        cdef double ratio = 1.0
+        cdef double ratio
         cdef double queue_ms
         cdef int at
         self.requests += 1
@@ -671,9 +677,13 @@ cdef class FastLane:
             self.batches += 1
             self.batch_bytes += size
             self.plain_bytes += batch.end
+            ratio = 1.0
             if batch.compressed != NULL:
                 ratio = (size - RECORD_BATCH_OVERHEAD) / (batch.end - RECORD_BATCH_OVERHEAD)
-                topic._ratio.observe(ratio)
+                try:
+                    topic._ratio.observe(ratio)
+                except MemoryError:
+                    pass  # other batches will show it
             self.compression += ratio
             self.compression_max = max(self.compression_max, ratio)
             topic.compression += ratio
@@ -832,8 +842,8 @@ cdef class FastPart:
         """Before ``arm``: take over batches that were never sent. If this raises, nothing has changed.
 
         Args:
-            batches: (appender, place in the sending order, ms when begun, ms of the last record), oldest first. No slot
-                has the appenders.
+            batches: (appender, place in the sending order, ms when begun, ms of the last record, compressed records or
+                ``None``), oldest first. No slot has the appenders.
             is_last_open: whether the last one takes more records.
 
         Returns:
@@ -842,7 +852,8 @@ cdef class FastPart:
         cdef list adopted = []
         cdef FastBatch batch
         cdef RecordAppender appender
-        for appender, order, created_ms, closed_ms in batches:
+        cdef const unsigned char[::1] wire
+        for appender, order, created_ms, closed_ms, wire in batches:
             batch = FastBatch.__new__(FastBatch)
             batch._made = appender.batch_result
             batch.order = order
@@ -851,6 +862,8 @@ cdef class FastPart:
             batch.c.closed_ms = closed_ms
             batch.c.ratio = expected_ratio(self)
             note(batch)
+            if wire is not None and not kp_batch_take_compressed(&batch.c, &wire[0], wire.shape[0]):
+                raise MemoryError
             adopted.append(batch)
         lock(&self.c)
         for batch in adopted:
@@ -877,12 +890,14 @@ cdef class FastPart:
         """The producer is being closed: take no more records. What it has will be sent."""
         self.is_refusing = True
 
-    def try_append(self, timestamp_ms, key, value, headers, on_delivery, transaction=None, buffer=None):
+    def try_append(self, timestamp_ms, key, value, headers, on_delivery, transaction=None, buffer=None,
+                   bint may_compress=True):
         """Encode one record; begin a batch with it if need be.
 
         Args:
             transaction: to which the record belongs; ``None``: the producer has none.
             buffer: for the batch, if one is begun; ``None``: it takes one from the pool.
+            may_compress: whether the caller may be blocked by the compression of a full batch.
 
         Returns:
             (the record's future, whether ``buffer`` is in use). Without a future nothing has changed: the partition is
@@ -900,7 +915,8 @@ cdef class FastPart:
         if buffer is not None:
             begun = new_batch(self, buffer)
         try:
-            if not append_to_part(self, &record, future, on_delivery, None, transaction, begun):
+            if not append_to_part(self, &record, future, on_delivery, None, transaction, begun,
+                                  COMPRESS if may_compress else LEAVE):
                 future = None
             is_used = begun is not None and begun.c.part != NULL
         finally:
@@ -968,11 +984,15 @@ cdef class FastBatch(_LazyResult):
         kp_batch_forget_compressed(&self.c)
 
     def take_compressed(self):
-        """The compressed records, which it then has no more; ``None``: they are not compressed."""
-        if self.c.compressed == NULL:
-            return None
-        cdef bytes records = self.c.compressed[RECORD_BATCH_OVERHEAD:self.c.compressed_end]
-        kp_batch_forget_compressed(&self.c)
+        """The compressed records, which it then has no more; ``None``: there are none.
+
+        Raises:
+            MemoryError: nothing has changed.
+        """
+        cdef bytes records = None
+        if self.c.compressed != NULL:
+            records = self.c.compressed[RECORD_BATCH_OVERHEAD:self.c.compressed_end]
+            kp_batch_forget_compressed(&self.c)
         return records
 
     def hand_over(self):
@@ -981,7 +1001,7 @@ cdef class FastBatch(_LazyResult):
         cdef object result = self.result
         cdef RecordAppender appender = RecordAppender(old.writer, result, self.outcome, old.future_type)
         appender.deliveries = old.deliveries
-        # The estimate is that of whoever has the writer.
+        # The builder that gets the writer sets its own.
         old.writer.set_compression_estimate(0, 0)
         waiting, self._waiting = self._waiting, None
         for lock in waiting or ():
@@ -1179,8 +1199,16 @@ cdef inline bint takes_records_of(FastPart part, object transaction):
     return transaction is not None and transaction is plane.transaction
 
 
-cdef void compress(FastBatch batch) noexcept:
-    """Compress the records of a full batch, because the I/O thread has enough to compress."""
+cdef inline bint has_enough_to_compress(Plane plane) noexcept:
+    """Whether the I/O thread has. Then callers compress the batches that they find full."""
+    return plane._codec is not None and plane.c.plain_count >= MOST_PLAIN
+
+
+cdef bint compress(FastBatch batch) noexcept:
+    """Compress the records of a full batch. Whether to wake the I/O thread.
+
+    No Python code runs before its lock is released: a signal handler would wait for this thread.
+    """
     cdef KpCodec *codec = batch.part.plane.c.codec
     cdef KpPart *part = &batch.part.c
     cdef unsigned char *compressed
@@ -1189,15 +1217,15 @@ cdef void compress(FastBatch batch) noexcept:
     with nogil:
         compressed = kp_compress(codec, &batch.c, &end)
     lock(part)
-    wakes = kp_part_end_compression(part, &batch.c, compressed, end)
+    wakes = kp_part_end_compression(part, &batch.c, &compressed, end)
     kp_part_unlock(part)
+    free(compressed)
     batch.compression_lock.release()
-    if wakes:
-        batch.part.plane.wake()
+    return wakes
 
 
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
-                        StickyPartition sticky, object transaction, FastBatch given) except -1:
+                        StickyPartition sticky, object transaction, FastBatch given, Backlog backlog) except -1:
     cdef Plane plane = part.plane
     cdef FastBatch begun = given    # takes the record if no batch is open
     cdef object buffer = None       # of `begun`, if that is not given
@@ -1233,7 +1261,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         may_grow = False
                     if taken:
                         note(batch)
-                        if is_full(batch):
+                        if is_full(batch) and not has_enough_to_compress(plane):
                             part.fills_batches = True
                             wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
                         break
@@ -1241,7 +1269,9 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         wanted = max(writer.position + upper_bound(record), 2 * writer._size)
                     else:
                         part.fills_batches = True
-                        if plane._codec is not None and plane.c.plain_count >= MOST_PLAIN:
+                        if backlog != LEAVE and has_enough_to_compress(plane):
+                            if backlog == DECLINE:
+                                break
                             if compression_lock is None:
                                 wanted = -1
                             else:
@@ -1264,7 +1294,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         begun.order = part.next_order
                         part.next_order += 1
                         wakes = kp_part_begin(&part.c, &begun.c, now_ms)
-                        if is_full(begun):
+                        if is_full(begun) and not has_enough_to_compress(plane):
                             wakes |= kp_part_close_open(&part.c, now_ms)
                         begun = None
                         buffer = None
@@ -1272,7 +1302,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
             finally:
                 kp_part_unlock(&part.c)
                 if closed is not None:
-                    compress(closed)
+                    wakes |= compress(closed)
                     closed = compression_lock = None
             # Other code may run in here, so everything is looked at again afterwards.
             if wanted < 0:
@@ -1284,7 +1314,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
             elif begun is None:
                 buffer = plane._allocate(first_bytes(part, record))
                 if buffer is None:
-                    return 0
+                    break
                 begun = new_batch(part, buffer)
     finally:
         if begun is not None and begun is not given:

@@ -14,7 +14,7 @@ struct KpCodec {
 };
 
 /* The codec of this type (1: gzip, 3: lz4, 4: zstd) with this level of the library's, by the functions in the shared
- * library `path` or those that it is linked with. NULL: they are not there. */
+ * library `path` or those that it is linked with. NULL: they are not there. With an empty path, glibc looks in the program. */
 KpCodec *kp_codec_open(uint8_t type, int level, const char *path);
 void kp_codec_close(KpCodec *codec);
 

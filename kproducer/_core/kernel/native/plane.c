@@ -20,6 +20,7 @@ enum {
     PRODUCE = 0,
     FRAME_START_BYTES = 12,
     BATCH_HEADER_BYTES = 61,
+    MOST_COMPRESSED_BYTES = 1 << 20,
     /* A larger response is unusual. */
     MOST_RESPONSE_BYTES = 1 << 20,
     MOST_VARINT_BYTES = 5,
@@ -125,6 +126,14 @@ void kp_batch_forget_compressed(KpBatch *batch) {
     batch->compressed = NULL;
 }
 
+bool kp_batch_take_compressed(KpBatch *batch, const unsigned char *records, int64_t size) {
+    batch->compressed = malloc((size_t)(BATCH_HEADER_BYTES + size));
+    if (!batch->compressed) return false;
+    memcpy(batch->compressed + BATCH_HEADER_BYTES, records, (size_t)size);
+    batch->compressed_end = BATCH_HEADER_BYTES + size;
+    return true;
+}
+
 void kp_batch_finish(KpBatch *batch) {
     KpPlane *plane = batch->part ? batch->part->plane : NULL;
     KpCodec *codec = plane ? plane->codec : NULL;
@@ -213,7 +222,7 @@ static void close_open(KpPart *part, int64_t now_ms) {
     /* As PartitionQueue: a single record came when the batch was begun. */
     if (open->record_count > 1 && now_ms > open->closed_ms) open->closed_ms = now_ms;
     open->next = NULL;
-    set_plain(part->plane, open, part->plane->codec && !open->is_compressing);
+    set_plain(part->plane, open, part->plane->codec && !open->compressed && !open->is_compressing);
     *(part->tail ? &part->tail->next : &part->head) = open;
     part->tail = open;
 }
@@ -270,14 +279,12 @@ KpBatch *kp_part_begin_compression(KpPart *part, int64_t now_ms) {
     return batch;
 }
 
-bool kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char *compressed, int64_t end) {
-    if (!batch->is_compressing) {
-        free(compressed);
-        return false;
-    }
+bool kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char **compressed, int64_t end) {
+    if (!batch->is_compressing) return false;
     batch->is_compressing = false;
-    batch->compressed = compressed;
+    batch->compressed = *compressed;
     batch->compressed_end = end;
+    *compressed = NULL;
     return place(part, false) < atomic_load(&part->plane->sleep_until_ms);
 }
 
@@ -592,8 +599,8 @@ static void add(Draft *draft, KpBatch *batch) {
     draft->batch_count++;
 }
 
-/* One request with at most one batch of each partition. 0: nothing is due; -1: no memory. */
-static int drain_once(KpLane *lane, int64_t now_ms) {
+/* One request with at most one batch of each partition. 0: nothing is due; -1: no memory. Adds what it compresses. */
+static int drain_once(KpLane *lane, int64_t now_ms, int64_t *compressed_bytes) {
     Draft draft = {0};
     int64_t room = INT64_MAX;
     bool is_full = false, no_memory = false;
@@ -603,13 +610,18 @@ static int drain_once(KpLane *lane, int64_t now_ms) {
         no_memory = !reserve(lane, &draft, part->topic);
         KpBatch *batch = take_first(lane, part, now_ms, no_memory ? -1 : room, &is_full);
         if (!batch) continue;
-        kp_batch_finish(batch);
         add(&draft, batch);
         if (room == INT64_MAX) room = lane->most_request_bytes;
-        room -= kp_batch_size(batch);
+        room -= expected_bytes(lane->plane, batch);
         if (room <= 0) is_full = true;
     }
     KpRequest *request = draft.request;
+    /* After all are taken: it may last, and `now_ms` is the time until which batches are closed. */
+    for (int32_t i = 0; i < draft.topic_count; i++)
+        for (KpBatch *batch = draft.topics[i]->first; batch; batch = batch->in_topic) {
+            if (lane->plane->codec && !batch->compressed) *compressed_bytes += batch->end;
+            kp_batch_finish(batch);
+        }
     if (draft.batch_count) lay_out(lane, request, draft.topics, draft.topic_count, draft.batch_count);
     for (int32_t i = 0; i < draft.topic_count; i++) {
         KpTopic *topic = draft.topics[i];
@@ -638,7 +650,9 @@ static int drain_once(KpLane *lane, int64_t now_ms) {
 int kp_lane_drain(KpLane *lane, int64_t now_ms) {
     int made = 0, result = 0;
     lane->now_ms = now_ms;
-    while ((result = drain_once(lane, now_ms)) > 0) {
+    int64_t compressed_bytes = 0;
+    /* Not for too long: responses wait meanwhile. */
+    while (compressed_bytes < MOST_COMPRESSED_BYTES && (result = drain_once(lane, now_ms, &compressed_bytes)) > 0) {
         made++;
         if (kp_lane_write(lane)) break;     /* the next write reports it */
     }

@@ -17,7 +17,8 @@
  *   KpLane      one per connection.    `due`, `lingering`: due_mu. The rest: the I/O thread.
  *   KpPart      one per partition.     `lane`, `open`, `head`, `tail`: mu; `flying_*`: the I/O thread; the fields of the
  *                                      list that it is in: due_mu of its lane.
- *   KpBatch     by state:              OPEN and QUEUED: mu of its part. FLYING, SETTLED: the I/O thread.
+ *   KpBatch     by state:              OPEN and QUEUED: mu of its part. FLYING, SETTLED: the I/O thread. `is_compressing`: a caller
+ *                                      reads `data` without the lock; nobody writes there, nor gives it back, meanwhile.
  *   KpRequest   one per Produce request in flight: the I/O thread.
  *   KpTopic     fixed while any of its partitions is armed; changed by the I/O thread.
  *
@@ -33,8 +34,7 @@
  *   event                                          who       function
  *   record fits into the open batch                caller    kp_part_note
  *   no open batch, or the record does not fit      caller    kp_part_begin
- *   batch full, and the I/O thread has enough to     caller    kp_part_begin_compression, kp_compress, kp_part_end_compression
- *   compress
+ *   batch full, enough for the I/O to compress     caller    kp_part_begin_compression, kp_compress, kp_part_end_compression
  *   caller needs the general path                  caller    kp_part_detach: this partition only; its requests stay
  *   linger over, batch full, flush                 I/O       kp_lane_drain
  *   socket has room                                I/O       kp_lane_write
@@ -225,6 +225,8 @@ void kp_batch_finish(KpBatch *batch);
 static inline unsigned char *kp_batch_data(const KpBatch *batch) { return batch->compressed ? batch->compressed : batch->data; }
 static inline int64_t kp_batch_size(const KpBatch *batch) { return batch->compressed ? batch->compressed_end : batch->end; }
 void kp_batch_forget_compressed(KpBatch *batch);
+/* A copy of compressed records becomes those of a batch that is not in a partition. Whether there was memory for it. */
+bool kp_batch_take_compressed(KpBatch *batch, const unsigned char *records, int64_t size);
 
 /* -- the producer */
 
@@ -259,8 +261,8 @@ int kp_part_waiting_count(KpPart *part);
 bool kp_part_close_open(KpPart *part, int64_t now_ms);
 /* The open batch is full, and the caller will compress it. NULL: none is open. With the lock. */
 KpBatch *kp_part_begin_compression(KpPart *part, int64_t now_ms);
-/* Whether to wake the I/O thread. What was handed back meanwhile is not changed. With the lock. */
-bool kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char *compressed, int64_t end);
+/* Whether to wake the I/O thread. `*compressed` is NULL then, unless the batch was handed back meanwhile. With the lock. */
+bool kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char **compressed, int64_t end);
 /* The records of a batch that takes no more, behind room for a header; NULL: there is no memory. Without the lock. */
 unsigned char *kp_compress(KpCodec *codec, const KpBatch *batch, int64_t *end);
 /* Numbers from 0 if the plane has another producer id or epoch, unless a batch is in flight. The I/O thread. */
