@@ -232,6 +232,26 @@ def test_another_transactional_id_is_in_the_requests_after_the_change(stage: Sta
     assert committed(one) == [b"first"] * 4
 
 
+def test_another_transactional_id_is_known_to_a_lane_that_is_made_after_the_change(
+    stage: Stage, one: FakeCluster
+) -> None:
+    producer = transactional(stage, one)
+    producer.begin_transaction()
+    gate = one.gate()
+    one.control(PRODUCE, faults.hold_before(gate))
+    send(producer, "lost")  # to be armed when it is answered
+    gate.wait_until_reached()
+    aborting = threading.Thread(target=producer.abort_transaction)
+    aborting.start()
+    gate.open()
+    aborting.join(PATIENCE_S)
+    producer.change_transactional_id("other")
+    producer.init_transactions()
+    with producer.transaction():
+        send(producer, "kept").result(PATIENCE_S)
+    assert committed(one) == [b"kept"]
+
+
 def test_upgraded_brokers_get_transactions_of_the_next_version(stage: Stage) -> None:
     cluster = stage.cluster(1)
     producer = transactional(stage, cluster)

@@ -239,14 +239,14 @@ class FastLanes:
         self._io.return_early(self._accumulator.queues.is_closed or is_ending)
         self._count_all(now_ms)
         self._take_back_disarmed()
-        if not self._by_node:
-            return
-        sequences = self._sequences
         if transactions is not None and transactions.transactional_id != self._transactional_id:
             # No transaction has begun under the new one: it has to be initialized first, by this thread.
             self._transactional_id = transactions.transactional_id
+            self._wanted.clear()
             self.take_all_back()
+        if not self._by_node:
             return
+        sequences = self._sequences
         if sequences is not None and (sequences.gapped or self._has_other_producer(sequences)):
             self._producer = sequences.producer
             self.take_all_back()
