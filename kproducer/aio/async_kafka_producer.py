@@ -96,6 +96,7 @@ class AsyncKafkaProducer:
     def _start(self, producer: KafkaProducer) -> None:
         self._producer = producer
         self._lifecycle = lifecycle = lifecycle_of(producer)
+        lifecycle.fast_send.leave_compression()
         self._transactions = TransactionCalls(lifecycle)
         rules = lifecycle.rules
         #: Whether the compiled kernel may try each record as it is given.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections import Counter
@@ -11,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from kproducer import DeliveryTimeoutError, Outcome, PurgedError, RequestTimeoutError
+from kproducer import (
+    AsyncKafkaProducer,
+    DeliveryTimeoutError,
+    KafkaProducer,
+    Outcome,
+    PurgedError,
+    RequestTimeoutError,
+)
 from kproducer._core.kernel import data_plane
 from kproducer._core.sender import fast_lanes
 from kproducer._core.sender.fast_lanes import FastLanes
@@ -37,6 +45,12 @@ def _settings(request: pytest.FixtureRequest) -> None:
     _state["enable_idempotence"] = request.param != "plain"
     if request.param == "lz4":
         _state["compression_type"] = "lz4"
+
+
+@pytest.fixture
+def lz4_only() -> None:
+    if "compression_type" not in _state:
+        pytest.skip("nothing is compressed")
 
 
 Secure = Callable[[FakeCluster], FakeCluster]
@@ -223,6 +237,43 @@ def test_a_connection_that_breaks_in_the_middle_of_a_frame(
     cluster.drop_connections(1)
     cluster.resume_reading(1)
     assert all(each.metadata().offset >= 2 for each in sent)
+
+
+def compression_locks(producer: KafkaProducer) -> list[Any]:
+    return [each.compression_lock for each in internals.accumulator(producer).incomplete]
+
+
+@pytest.mark.usefixtures("lz4_only")
+def test_callers_compress(stage: Stage, cluster: FakeCluster) -> None:
+    producer = armed(stage, cluster, batch_size=4096, linger_ms=10)
+    gate = cluster.gate()
+    cluster.control(PRODUCE, faults.hold_before(gate), times=None)
+    for number in range(150):
+        producer.kafka.send("t", random.Random(number).randbytes(600), partition=0)
+    assert any(compression_locks(producer.kafka))
+    gate.open()
+
+
+@pytest.mark.usefixtures("lz4_only")
+def test_callers_in_an_event_loop_do_not_compress(cluster: FakeCluster) -> None:
+    gate = cluster.gate()
+
+    async def main() -> None:
+        settings = {**_state, "batch_size": 4096, "linger_ms": 10}
+        async with AsyncKafkaProducer(cluster.bootstrap_servers, **settings) as producer:
+            for _ in range(2):
+                await producer.send("t", b"v", partition=0)
+            is_armed = partial(internals.armed_partitions, producer._producer)
+            await asyncio.to_thread(cluster.wait_for, is_armed, what="it is armed")
+            cluster.control(PRODUCE, faults.hold_before(gate), times=None)
+            for number in range(150):
+                await producer.submit("t", random.Random(number).randbytes(600), partition=0)
+            locks = compression_locks(producer._producer)
+            assert len(locks) > 20
+            assert not any(locks)
+            gate.open()
+
+    asyncio.run(main())
 
 
 def test_connections_that_break_at_any_time_keep_no_record_until_a_timeout(

@@ -453,7 +453,8 @@ class RecordAccumulator:
             fast.topic_partition, builder, fast.created_ms, (fast.order,), appender=appender
         )
         batch.closed_ms = fast.closed_ms
-        batch.compression_lock = fast.compression_lock
+        if compressed is None:
+            batch.compression_lock = fast.compression_lock  # it may be compressed just now
         batch.is_open = is_open
         # Never neither of them: a commit or a flush on another thread would not wait for it.
         self._incomplete[batch] = batch

@@ -36,7 +36,7 @@ from kproducer._core.kernel.native._append cimport (
 )
 from kproducer._core.kernel.native._batch cimport Record, partition_of_key, regular_headers
 from kproducer._core.kernel.native._completion cimport RecordFuture, new_future
-from kproducer._core.kernel.native._lane cimport DECLINE, FastPart, append_to_part
+from kproducer._core.kernel.native._lane cimport COMPRESS, LEAVE, FastPart, append_to_part
 
 cdef extern from "Python.h":
     int PyCallable_Check(PyObject* op) noexcept
@@ -71,6 +71,7 @@ cdef class FastSend:
     cdef bint _takes_arguments
     cdef bint _ignores_keys
     cdef Py_ssize_t _small_size
+    cdef bint _leaves_compression
     # None while nothing may be sent this way.
     cdef dict _topics
     cdef object _last_topic
@@ -92,6 +93,9 @@ cdef class FastSend:
         self._takes_arguments = takes_arguments
         self._ignores_keys = ignores_keys
         self._small_size = small_size
+
+    def leave_compression(self):
+        self._leaves_compression = True
 
     def accept_callbacks_of(self, code not None):
         if len(self._accepted_codes) >= _MOST_CODES:
@@ -192,7 +196,7 @@ cdef class FastSend:
             part = <FastPart?>slot.part
             # `slots` were there just now, so this is the transaction in which they were.
             if not append_to_part(part, &record, future, on_delivery, sticky, part.plane.transaction, None,
-                                  DECLINE):
+                                  LEAVE if self._leaves_compression else COMPRESS):
                 return None
             return future
         appender = open_appender(slots, number, sticky)

@@ -90,7 +90,6 @@ cdef class FastPart:
 
 # What happens to a full batch if the I/O thread has enough to compress.
 cdef enum Backlog:
-    DECLINE         # nothing: the general path has to append the record
     COMPRESS        # the caller compresses it
     LEAVE           # the I/O thread will, as the caller must not be blocked
 

@@ -1261,7 +1261,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         may_grow = False
                     if taken:
                         note(batch)
-                        if is_full(batch) and not has_enough_to_compress(plane):
+                        if is_full(batch):
                             part.fills_batches = True
                             wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
                         break
@@ -1269,9 +1269,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         wanted = max(writer.position + upper_bound(record), 2 * writer._size)
                     else:
                         part.fills_batches = True
-                        if backlog != LEAVE and has_enough_to_compress(plane):
-                            if backlog == DECLINE:
-                                break
+                        if backlog == COMPRESS and has_enough_to_compress(plane):
                             if compression_lock is None:
                                 wanted = -1
                             else:
@@ -1293,8 +1291,10 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         Py_INCREF(begun)
                         begun.order = part.next_order
                         part.next_order += 1
+                        # A caller may compress it, unless the I/O thread takes it before.
+                        begun.c.is_full = is_full(begun)
                         wakes = kp_part_begin(&part.c, &begun.c, now_ms)
-                        if is_full(begun) and not has_enough_to_compress(plane):
+                        if begun.c.is_full and not (backlog == COMPRESS and has_enough_to_compress(plane)):
                             wakes |= kp_part_close_open(&part.c, now_ms)
                         begun = None
                         buffer = None
@@ -1317,14 +1317,14 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                     break
                 begun = new_batch(part, buffer)
     finally:
+        if wakes:
+            plane.wake()
         if begun is not None and begun is not given:
             begun.abandon()
         if buffer is not None:
             plane._deallocate(buffer)
         if larger is not None:
             plane._deallocate(larger)
-    if wakes:
-        plane.wake()
     if taken and sticky is not None:
         count_record(sticky, record.key_size, record.value_size)
     return taken

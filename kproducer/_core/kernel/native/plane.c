@@ -234,7 +234,7 @@ static int64_t place(KpPart *part, bool at_front) {
     int64_t due_ms = KP_NEVER_MS;
     if (part->is_held || (part->head && part->head->is_compressing)) {
         /* complete_first() or kp_part_end_compression() places it again. */
-    } else if (part->head || (part->open && part->plane->linger_ms <= 0)) {
+    } else if (part->head || (part->open && (part->plane->linger_ms <= 0 || part->open->is_full))) {
         wanted = KP_DUE;
         due_ms = INT64_MIN;
     } else if (part->open) {
@@ -602,7 +602,7 @@ static void add(Draft *draft, KpBatch *batch) {
 /* One request with at most one batch of each partition. 0: nothing is due; -1: no memory. Adds what it compresses. */
 static int drain_once(KpLane *lane, int64_t now_ms, int64_t *compressed_bytes) {
     Draft draft = {0};
-    int64_t room = INT64_MAX;
+    int64_t room = INT64_MAX, plain_bytes = 0;
     bool is_full = false, no_memory = false;
     if (kp_lane_next_ms(lane) > now_ms) return 0;
     lane->round++;
@@ -613,7 +613,9 @@ static int drain_once(KpLane *lane, int64_t now_ms, int64_t *compressed_bytes) {
         add(&draft, batch);
         if (room == INT64_MAX) room = lane->most_request_bytes;
         room -= expected_bytes(lane->plane, batch);
-        if (room <= 0) is_full = true;
+        /* The estimate may be far too low. */
+        plain_bytes += batch->end;
+        if (room <= 0 || plain_bytes >= 4 * lane->most_request_bytes) is_full = true;
     }
     KpRequest *request = draft.request;
     /* After all are taken: it may last, and `now_ms` is the time until which batches are closed. */

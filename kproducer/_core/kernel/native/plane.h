@@ -108,6 +108,7 @@ struct KpBatch {
     unsigned char *compressed;      /* header and compressed records, from `malloc`; NULL: there are none */
     int64_t compressed_end;
     double ratio;           /* with a codec: its expected size, divided by the plain one */
+    bool is_full;           /* OPEN: it takes no other record, so it is due */
     bool is_plain;          /* QUEUED: counted in `plain_count` */
     bool is_compressing;    /* QUEUED: by a caller. It is not sent meanwhile */
     int64_t base_timestamp_ms, max_timestamp_ms;

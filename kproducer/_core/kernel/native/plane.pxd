@@ -64,6 +64,7 @@ cdef extern from "plane.h" nogil:
         void *owner
         unsigned char *data
         unsigned char *compressed
+        bint is_full
         int64_t compressed_end
         double ratio
         int64_t end, base_timestamp_ms, max_timestamp_ms, begun_ms, closed_ms, base_offset, log_append_time_ms

@@ -26,6 +26,9 @@ class FastSend:
     def __init__(self, future_type: type[Any], wall_ms: object) -> None:
         pass
 
+    def leave_compression(self) -> None:
+        """Never compress a full batch: the callers must not be blocked."""
+
     def configure(self, *, takes_arguments: bool, ignores_keys: bool, small_size: int) -> None:
         """Set what depends on the settings. Once, before ``open``.
 
