@@ -158,7 +158,7 @@ cdef int wait_for(RecordFuture future, object timeout) except -1:
     lock.acquire()
     if owner._waiting is None:
         owner._waiting = []
-    # No other thread runs from here to the wait, so whoever decides the outcome finds this lock and releases it.
+    # No other thread runs from here to the wait, so the one that decides the outcome finds this lock and releases it.
     if outcome.done or outcome.is_split or owner._made is not None or owner.io_thread_id == PyThread_get_thread_ident():
         return 1
     owner._waiting.append(lock)

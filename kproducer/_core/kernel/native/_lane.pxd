@@ -83,8 +83,6 @@ cdef class FastPart:
     cdef readonly object topic_partition
     cdef public bint fills_batches
     cdef readonly bint is_refusing
-    # The transaction to which the partition was added, and whose records it takes; None: it takes those of any
-    # transaction of version 2, and those of a producer without transactions.
     cdef public long long next_order
 
 
