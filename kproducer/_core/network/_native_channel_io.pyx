@@ -60,9 +60,6 @@ cdef extern from "<sys/socket.h>" nogil:
     int MSG_DONTWAIT
     int MSG_NOSIGNAL
 
-cdef extern from "<unistd.h>" nogil:
-    ssize_t read_descriptor "read"(int fd, void *data, size_t size)
-
 cdef extern from "<sys/epoll.h>" nogil:
     ctypedef union epoll_data_t:
         int fd
@@ -76,6 +73,7 @@ cdef extern from "<sys/epoll.h>" nogil:
     int EPOLL_CTL_ADD
     int EPOLL_CTL_MOD
     int EPOLL_CTL_DEL
+    uint32_t EPOLLET
     uint32_t EPOLLIN
     uint32_t EPOLLOUT
 
@@ -775,7 +773,7 @@ cdef class SocketIo:
         """The lanes of its sockets are those of this plane. Raises OSError."""
         cdef epoll_event event
         cdef KpStep *step = <KpStep *>PyCapsule_GetPointer(plane.capsule(), "kproducer.data_plane")
-        event.events = EPOLLIN
+        event.events = EPOLLIN | EPOLLET
         event.data.fd = step.wake_fd
         self.check_idle()
         if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, step.wake_fd, &event) < 0:
@@ -885,20 +883,26 @@ cdef class SocketIo:
             count_at_ms = now_ms + MOST_UNCOUNTED_MS
             settled = self.plane.settle(now_ms, not self.returns_early)
             while True:
-                read_at = 0
                 counted_until_ms = count_at_ms if self.has_uncounted() else KP_NEVER_MS
                 with nogil:
-                    has_fed = self.feed_held(&made, &read_at)
-                    self.drain_lanes(now_ms, &made)
-                    ready = self.wait(
-                        INT64_MIN if has_fed or made > count
-                        else min(until_ms, counted_until_ms, KP_NEVER_MS if settled >= 0 else now_ms + 1), now_ms
-                    )
-                    code = errno if ready < 0 else 0
-                    self.serve(ready, &made, &read_at, &is_woken)
-                    now_ms = kp_now_ms()
-                    # Before the interpreter lock is taken, which may last: what can be sent now, and more answers.
-                    self.drain_lanes(now_ms, &made)
+                    while True:
+                        read_at = 0
+                        has_fed = self.feed_held(&made, &read_at)
+                        self.drain_lanes(now_ms, &made)
+                        ready = self.wait(
+                            INT64_MIN if has_fed or made > count
+                            else min(until_ms, counted_until_ms, KP_NEVER_MS if settled >= 0 else now_ms + 1), now_ms
+                        )
+                        code = errno if ready < 0 else 0
+                        self.serve(ready, &made, &read_at, &is_woken)
+                        now_ms = kp_now_ms()
+                        # Before the interpreter lock is taken, which may last: what can be sent now, and more answers.
+                        self.drain_lanes(now_ms, &made)
+                        if (
+                            made or is_woken or ready < 0 or settled < 0 or self.has_answers()
+                            or now_ms >= min(until_ms, counted_until_ms, self.expiry_ms())
+                        ):
+                            break  # otherwise, there is nothing for Python
                     while made == count and not is_woken and self.expects_more():
                         read_at = 0
                         more = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0)
@@ -922,6 +926,14 @@ cdef class SocketIo:
         if ready < 0 and code != EINTR:
             raise OSError(code, os.strerror(code))
         return self.report(made)
+
+    cdef bint has_answers(self) noexcept nogil:
+        """Whether requests are answered, of lanes or of Python."""
+        cdef Py_ssize_t at
+        for at in range(self.step.lane_count):
+            if self.step.lanes[at].done_count:
+                return True
+        return self.has_frames
 
     cdef bint expects_more(self) noexcept nogil:
         """Whether a few requests of lanes are answered, and others are in flight."""
@@ -1034,8 +1046,7 @@ cdef class SocketIo:
                 is_woken[0] = True
                 continue
             if self.step != NULL and self.events[at].data.fd == self.step.wake_fd:
-                read_descriptor(self.step.wake_fd, drained, 8)
-                continue
+                continue  # edge-triggered: each write is reported once, and nobody reads them
             if self.events[at].data.fd >= self.by_fd_size:
                 continue
             state = self.by_fd[self.events[at].data.fd]
