@@ -10,6 +10,7 @@ or swaps records) must fail.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 import time
@@ -19,7 +20,7 @@ from uuid import UUID
 
 from kproducer import build_info
 from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
-from tests.support.chaos.command_line import fault_arguments, say, three_nodes
+from tests.support.chaos.command_line import CA_FILE, fault_arguments, say, three_nodes
 from tests.support.chaos.idempotence_ledger import Checker, Verdict, read_ledgers
 from tests.support.chaos.idempotence_worker import TOPICS, Obeyed, Orders
 from tests.support.chaos.produce_faults import ProduceFaults, Rates
@@ -54,7 +55,6 @@ CHAOS_PROPERTIES = {
 TOPIC_CONFIG = {
     # Brokers compare a producer's last timestamp with the current time to decide whether its id has expired.
     # With CreateTime, records that waited for a long time would expire the id as soon as they are appended.
-    # time of ``send``, records that waited for long would expire it as soon as they are written.
     "message.timestamp.type": "LogAppendTime",
 }
 #: Faults that the proxy counts, and the minimum of each.
@@ -77,6 +77,7 @@ class IdempotenceChaos:
         kinds: faults to choose from, keys of ``FAULTS`` and ``PROXY_FAULTS``. Default: all.
         breakage: one of ``BREAKAGES``: the verdict must fail.
         say: prints a line.
+        tls: the producers use TLS, and no proxy injects faults.
 
     Attributes:
         faults: number of faults of each kind.
@@ -90,16 +91,23 @@ class IdempotenceChaos:
         kinds: Collection[str] = (),
         breakage: str | None = None,
         say: Callable[[str], None] = print,
+        *,
+        tls: bool = False,
     ) -> None:
         self._cluster = cluster
         self._servers = cluster.bootstrap_servers
         self._chance = random.Random(seed)
         self._worker_count = worker_count
-        self._kinds = [kind for kind in (*FAULTS, *PROXY_FAULTS) if not kinds or kind in kinds]
+        # The proxy reads requests, so it is not between brokers and producers that use TLS.
+        self._uses_proxy = not tls
+        possible = FAULTS if tls else (*FAULTS, *PROXY_FAULTS)
+        self._kinds = [kind for kind in possible if not kinds or kind in kinds]
+        self._worker_servers = cluster.bootstrap("SSL") if tls else cluster.bootstrap_servers
         self._breakage = breakage
         self._say = say
         self._kernels = ("pure",) if build_info().missing_modules else ("native", "pure")
-        self._workers = WorkerProcesses("idempotence-chaos-", self._tell)
+        ca_file = cluster.folder / CA_FILE if tls else None
+        self._workers = WorkerProcesses("idempotence-chaos-", self._tell, ca_file)
         self._folder = self._workers.folder
         self._worker_names = 0
         self._started = time.monotonic()
@@ -118,8 +126,10 @@ class IdempotenceChaos:
         for topic in TOPICS:
             self._create(topic)
         self._topic_id = await_topic_id(self._servers, BRIEF, lambda found: found is not None)
-        with KafkaProxy(self._servers, self._produce_faults) as proxy:
-            self._worker_servers = proxy.bootstrap_servers
+        with contextlib.ExitStack() as stack:
+            if self._uses_proxy:
+                proxy = stack.enter_context(KafkaProxy(self._servers, self._produce_faults))
+                self._worker_servers = proxy.bootstrap_servers
             self._orders.write(self._folder)
             try:
                 for _ in range(self._worker_count):
@@ -430,6 +440,7 @@ def main() -> int:
             [each.strip() for each in arguments.faults.split(",") if each.strip()],
             arguments.breakage,
             say,
+            tls=arguments.tls,
         )
         chaos.run(arguments.seconds)
         reasons = chaos.report(chaos.judge())

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kproducer import KafkaError, KafkaProducer, Outcome, RecordMetadata, SendManyResult
 from tests.support.chaos.idempotence_ledger import Lane, LedgerFile
+from tests.support.chaos.worker_processes import security_settings
 
 #: Partitions of each topic. ``single`` has one replica; ``brief`` is deleted and recreated.
 TOPICS = {"triple": 3, "single": 2, "brief": 2}
@@ -161,7 +162,9 @@ class ProducerLife:
         print(f"{name}: {settings}", file=sys.stderr, flush=True)
         self._name = name
         self._chance = chance
-        self._producer = KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, **settings)
+        self._producer = KafkaProducer(
+            bootstrap_servers=servers, enable_idempotence=True, **settings, **security_settings()
+        )
         self._ledger = LedgerFile(folder / f"{name}.ledger")
         self._lanes: dict[str, Lane] = {}
         self._lane_count = 0

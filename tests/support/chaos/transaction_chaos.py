@@ -21,7 +21,7 @@ from confluent_kafka import KafkaException
 
 from kproducer import KafkaProducer
 from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
-from tests.support.chaos.command_line import fault_arguments, say, three_nodes
+from tests.support.chaos.command_line import CA_FILE, fault_arguments, say, three_nodes
 from tests.support.chaos.transaction_ledger import State, Transaction, Verdict, compare, read_ledgers
 from tests.support.chaos.transaction_worker import PARTITIONS, TOPICS, again, position_of
 from tests.support.chaos.worker_processes import WorkerProcesses
@@ -47,6 +47,7 @@ class TransactionChaos:
         worker_count: number of producers.
         repeats: the producers send some records twice: the verdict must fail.
         say: prints a line.
+        tls: the producers use TLS.
     """
 
     def __init__(
@@ -56,13 +57,17 @@ class TransactionChaos:
         worker_count: int = 3,
         repeats: bool = False,
         say: Callable[[str], None] = print,
+        *,
+        tls: bool = False,
     ) -> None:
         self._cluster = cluster
         self._servers = cluster.bootstrap_servers
         self._chance = random.Random(seed)
         self._names = [f"chaos{number}" for number in range(worker_count)]
         self._say = say
-        self._workers = WorkerProcesses("transaction-chaos-", self._tell)
+        self._worker_servers = cluster.bootstrap("SSL") if tls else self._servers
+        ca_file = cluster.folder / CA_FILE if tls else None
+        self._workers = WorkerProcesses("transaction-chaos-", self._tell, ca_file)
         self._folder = self._workers.folder
         if repeats:
             (self._folder / "repeat").touch()
@@ -98,7 +103,7 @@ class TransactionChaos:
     def _spawn(self, name: str) -> None:
         role = "finisher" if name == "finisher" else "worker"
         seed = self._chance.randrange(2**31)
-        arguments = (role, self._servers, str(self._folder), name, str(seed))
+        arguments = (role, self._worker_servers, str(self._folder), name, str(seed))
         pid = self._workers.start(name, "tests.support.chaos.transaction_worker", *arguments)
         # A fenced producer reads this file to see whether it was replaced.
         part = self._folder / f"{name}.owner-part"
@@ -255,6 +260,7 @@ def main() -> int:
             arguments.workers,
             arguments.breakage == "repeat",
             say,
+            tls=arguments.tls,
         )
         chaos.run(arguments.seconds)
         verdict = chaos.judge("read_uncommitted" if arguments.breakage == "isolation" else "read_committed")

@@ -29,6 +29,7 @@ from kproducer import (
     TransactionAbortedError,
 )
 from tests.support.chaos.transaction_ledger import Incarnation, Ledger, State
+from tests.support.chaos.worker_processes import security_settings
 
 TOPICS = ("chaos-a", "chaos-b", "chaos-c")
 PARTITIONS = 3
@@ -63,6 +64,7 @@ def make_producer(servers: str, name: str, chance: random.Random) -> KafkaProduc
         compression_type=chance.choice(("none", "lz4")),
         retry_backoff_ms=50,
         reconnect_backoff_max_ms=500,
+        **security_settings(),
     )
 
 

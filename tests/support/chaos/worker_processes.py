@@ -11,6 +11,16 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+#: Environment of a process: the certificate of the authority that brokers are checked with.
+CA_FILE_VARIABLE = "CHAOS_CA_FILE"
+
+
+def security_settings() -> dict[str, Any]:
+    """In a process: how its producers connect to the brokers."""
+    ca_file = os.environ.get(CA_FILE_VARIABLE)
+    return {} if ca_file is None else {"security_protocol": "SSL", "ssl_cafile": ca_file}
 
 
 class WorkerProcesses:
@@ -19,13 +29,15 @@ class WorkerProcesses:
     Args:
         prefix: of the folder's name.
         tell: prints what happens to the processes.
+        ca_file: their producers use TLS; ``None``: plaintext.
 
     Attributes:
         folder: shared with the processes; ``NAME.log`` is the output of a process.
         running: the current process of each name.
     """
 
-    def __init__(self, prefix: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, prefix: str, tell: Callable[[str], None], ca_file: Path | None = None) -> None:
+        self._environment = {} if ca_file is None else {CA_FILE_VARIABLE: str(ca_file)}
         self.folder = Path(tempfile.mkdtemp(prefix=prefix))
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self._tell = tell
@@ -38,7 +50,8 @@ class WorkerProcesses:
     def start_command(self, name: str, command: Sequence[str], **environment: str) -> int:
         """Start a process of this name and return its pid."""
         with (self.folder / f"{name}.log").open("ab") as log:
-            self.running[name] = subprocess.Popen(command, stderr=log, env={**os.environ, **environment})
+            variables = {**os.environ, **self._environment, **environment}
+            self.running[name] = subprocess.Popen(command, stderr=log, env=variables)
         return self.running[name].pid
 
     def kill(self, name: str) -> None:
