@@ -110,14 +110,14 @@ class _NumberSerializer(BuiltInSerializer):
             widths = ", ".join(map(str, self._FORMATS))
             raise ConfigError(f"{type(self).__name__}: width must be one of {widths} (bytes), not {width!r}")
         self.width = width
-        self._pack = struct.Struct(self._FORMATS[width]).pack
+        self._format = self._FORMATS[width]
 
     def __call__(self, value: Any) -> bytes:
         wanted = self._TYPES[-1].__name__
         if not isinstance(value, self._TYPES) or isinstance(value, bool):
             raise SerializationError(f"{type(self).__name__} takes {wanted}, not {_type_name(value)}")
         try:
-            return self._pack(value)
+            return struct.pack(self._format, value)
         except (struct.error, OverflowError):
             raise SerializationError(f"{value} does not fit into a {self.width}-byte {wanted}") from None
 

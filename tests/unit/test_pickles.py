@@ -6,6 +6,7 @@ So a pickle that one version wrote can be read by another one, in which other mo
 from __future__ import annotations
 
 import pickle
+from asyncio import CancelledError
 from uuid import UUID
 
 import pytest
@@ -13,9 +14,13 @@ import pytest
 import kproducer
 from kproducer import (
     BuildInfo,
+    CancelledSend,
     ClusterMetadata,
     ConsumerGroupMetadata,
+    FloatSerializer,
     FlushResult,
+    FutureRecordMetadata,
+    IntegerSerializer,
     KafkaError,
     MetadataSnapshot,
     MetricSample,
@@ -38,10 +43,7 @@ CLASSES = {name: value for name in kproducer.__all__ if isinstance(value := geta
 #: Objects of these cannot be pickled, or are functions and dictionaries.
 WITHOUT_PICKLES = {
     "AsyncKafkaProducer",
-    "CancelledSend",
-    "FloatSerializer",
     "FutureRecordMetadata",
-    "IntegerSerializer",
     "KafkaProducer",
     "Partitioner",
     "ProducerSettings",
@@ -53,6 +55,7 @@ OBJECTS = [
     NODE,
     Outcome.UNKNOWN,
     BuildInfo("1", "pure", "", "interpreted", (), (), "", False),
+    CancelledSend(None, None),
     ClusterMetadata("c", 1, {1: NODE}, {}, NODE),
     ConsumerGroupMetadata("g", 1, "m"),
     FlushResult(1, 0),
@@ -93,6 +96,23 @@ def test_a_pickle_of_an_object_can_be_read_after_modules_have_moved(value: objec
     again = pickle.loads(pickled)
     assert type(again) is type(value)
     assert again == value or type(value).__eq__ is object.__eq__
+
+
+def test_numbers_have_the_same_bytes_after_a_pickle() -> None:
+    for width in (1, 2, 4, 8):
+        assert pickle.loads(pickle.dumps(IntegerSerializer(width)))(-2) == IntegerSerializer(width)(-2)
+    for width in (4, 8):
+        assert pickle.loads(pickle.dumps(FloatSerializer(width)))(-2.5) == FloatSerializer(width)(-2.5)
+
+
+def test_a_pickle_of_a_cancelled_send_has_its_outcome_but_no_record() -> None:
+    report = CancelledSend("too late", FutureRecordMetadata.__new__(FutureRecordMetadata))
+    error = pickle.loads(pickle.dumps(CancelledError(report)))
+    again = CancelledSend.of(error)
+    assert again == "too late"
+    assert again is not None
+    assert (again.outcome, again.record) == (Outcome.UNKNOWN, None)
+    assert report.record is not None
 
 
 def test_no_public_class_is_left_out() -> None:

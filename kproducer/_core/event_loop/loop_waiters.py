@@ -65,7 +65,8 @@ class CancelledSend(str):
     Attributes:
         outcome: ``NOT_SENT``: the record was not accepted and will not be written. ``UNKNOWN``: it was
             accepted, and is written unless it fails; ``record`` tells.
-        record: the record's ``FutureRecordMetadata`` if it was accepted.
+        record: the record's ``FutureRecordMetadata`` if it was accepted; ``None`` in an object that was
+            pickled, because a copy of the future would never complete.
     """
 
     outcome: Outcome
@@ -79,6 +80,12 @@ class CancelledSend(str):
         made.record = record
         made.outcome = Outcome.NOT_SENT if record is None else Outcome.UNKNOWN
         return made
+
+    def __getnewargs__(self) -> tuple[str, None]:  # type: ignore[override]
+        return str(self), None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"outcome": self.outcome, "record": None}
 
     @classmethod
     def of(cls, error: BaseException) -> CancelledSend | None:
