@@ -1,6 +1,7 @@
 """``python -m tests.simulation``: random plans for some time, on all processors; ``make simulate``.
 
-Exit status 1: promises were broken. Their plans are made as small as possible and printed as tests.
+Exit status 1: promises were broken. Their plans are made as small as possible and printed as tests. After
+Ctrl-C, status 130: what was found until then is printed.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ _MOST_PRINTED = 50
 _PLANS = 3000
 #: Of the exhaustive run: batches in flight, and the requests after which other things happen.
 _BATCHES, _EVENT_PLACES = 4, (1, 3)
+#: The exit status after Ctrl-C, as that of a shell.
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run; 1 with findings."""
+    """Run; 1 with findings, 130 if it was interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seconds", type=float, help="for how long (60, unless --schedules is given)")
     parser.add_argument(
@@ -75,15 +78,25 @@ def _replay(plan: Plan) -> int:
 
 def _explore(plan_of: PlanMaker, first: int, limits: Limits, processes: int | None) -> int:
     info = build_info()
-    print(f"{info.kernel} kernel, {info.client} client; plans from {first}", flush=True)
     progress = _Progress(limits.schedules)
-    with Exploration(plan_of, processes) as exploration:
-        tally = exploration.run(first, limits, progress)
-        _summarize(tally, progress.seconds, exploration.processes)
-        if plan_of is random_plans.random_plan:
-            _print_missing(tally)
-        for number, shrunk in exploration.shrink(tally.findings):
-            print(f"\nplan {number}, at its smallest after {shrunk.runs} schedules:\n\n{shrunk.as_test()}")
+    exploration = Exploration(plan_of, processes)
+    is_summarized = False
+    try:
+        print(f"{info.kernel} kernel, {info.client} client; plans from {first}", flush=True)
+        with exploration:
+            tally = exploration.run(first, limits, progress)
+            is_summarized = True
+            _summarize(tally, progress.seconds, exploration.processes)
+            if plan_of is random_plans.random_plan:
+                _print_missing(tally)
+            for number, shrunk in exploration.shrink(tally.findings):
+                print(
+                    f"\nplan {number}, at its smallest after {shrunk.runs} schedules:\n\n{shrunk.as_test()}"
+                )
+    except KeyboardInterrupt:
+        if not is_summarized:
+            _summarize(progress.tally, progress.seconds, exploration.processes)
+        return _INTERRUPTED
     return 1 if tally.findings else 0
 
 
@@ -92,12 +105,13 @@ class _Progress:
 
     def __init__(self, schedules: int | None) -> None:
         self.seconds = 0.0
+        self.tally = Tally()
         self._of = "" if schedules is None else f" of {schedules}"
         self._printed = time.monotonic()
         self._known: set[int] = set()
 
     def __call__(self, tally: Tally, seconds: float) -> None:
-        self.seconds = seconds
+        self.seconds, self.tally = seconds, tally
         for number in sorted(tally.findings.keys() - self._known):
             self._known.add(number)
             if len(self._known) <= _MOST_PRINTED:
@@ -153,4 +167,7 @@ def _most_first(item: tuple[str, int]) -> tuple[int, str]:
 if __name__ == "__main__":
     # The processes end with this one, also if it is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:  # in a run that prints what it finds at once
+        sys.exit(_INTERRUPTED)

@@ -7,11 +7,13 @@ import gc
 import multiprocessing
 import os
 import resource
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
 from typing import Any, TypeAlias
 
 import attrs
@@ -137,7 +139,10 @@ class Exploration:
     def __enter__(self) -> Exploration:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for process in multiprocessing.active_children():
+                process.terminate()
         self._pool.shutdown(cancel_futures=True)
 
     def run(self, first: int, limits: Limits, on_progress: Callable[[Tally, float], object]) -> Tally:
@@ -177,7 +182,13 @@ class Exploration:
             on_progress(tally, elapsed())
 
     def _submit(self, numbers: range) -> Future[Tally]:
-        return self._pool.submit(_run_block, self._plan_of, numbers)
+        # May start a process, which inherits the mask: Ctrl-C interrupts this process alone, which ends it.
+        resource_tracker.ensure_running()  # its start would unblock the signal
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            return self._pool.submit(_run_block, self._plan_of, numbers)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def shrink(self, findings: dict[int, list[str]]) -> Iterator[tuple[int, Shrunk]]:
         """Shrink the first plan of each kind of finding."""

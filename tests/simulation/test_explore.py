@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import attrs
 import pytest
 
-from tests.simulation.__main__ import main
+from tests.simulation.__main__ import _Progress, main
 from tests.simulation.explore import BLOCK, Exploration, Limits, Tally
 from tests.simulation.plan import Caller, Plan, Send
 from tests.simulation.shrink import Shrunk
@@ -67,3 +73,40 @@ def test_the_command_shows_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> 
     printed = capsys.readouterr().out
     assert "the simulation raised ConfigError" in printed
     assert "\ndef test_the_simulation_raised_configerror() -> None:\n" in printed
+
+
+def test_ctrl_c_shows_what_was_found_until_then(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(progress: _Progress, tally: Tally, seconds: float) -> None:
+        note(progress, tally, seconds)
+        if tally.findings:
+            raise KeyboardInterrupt
+
+    note = _Progress.__call__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.simulation.random_plans.random_plan", _plan_of)
+        patch.setattr(_Progress, "__call__", interrupt)
+        assert main(["--seconds", "1000", "--processes", "1"]) == 130
+    printed = capsys.readouterr().out
+    assert f"plan {_WRONG}: the simulation raised ConfigError" in printed
+    assert f"{2 * BLOCK} schedules in " in printed
+    assert "1 schedules with findings" in printed
+
+
+def test_ctrl_c_in_a_terminal_shows_no_traceback() -> None:
+    arguments = [sys.executable, "-m", "tests.simulation", "--seconds", "1000", "--processes", "2"]
+    # The terminal interrupts every process of the group.
+    with subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=Path(__file__).parents[2],
+    ) as running:
+        assert running.stdout is not None
+        assert "plans from 0" in running.stdout.readline()
+        os.killpg(running.pid, signal.SIGINT)
+        printed, errors = running.communicate(timeout=120)
+    assert errors == ""
+    assert "schedules in " in printed
+    assert running.returncode == 130
