@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable, Container
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kproducer._core.accumulator.buffer_pool import BufferPool
@@ -66,7 +67,7 @@ class Append:
         wakes_sender: a batch was begun or became full.
         closed_ms: when a full batch was closed, if that was in this call; else 0.
         has_switched: the sticky partition was switched on behalf of this record.
-        to_compress: a batch that this thread has to compress before the next round.
+        to_compress: compresses the batch that this thread has to compress before the next round.
     """
 
     transaction: OpenTransaction | None = None
@@ -77,7 +78,7 @@ class Append:
     wakes_sender: bool = False
     closed_ms: int = 0
     has_switched: bool = False
-    to_compress: ProducerBatch | None = None
+    to_compress: Callable[[], None] | None = None
 
     def __init__(self, topic: str, partition: int, record: Record, snapshot: MetadataSnapshot) -> None:
         self.topic = topic
@@ -220,7 +221,7 @@ class RecordAccumulator:
                 to_compress, append.to_compress = append.to_compress, None
                 if to_compress is not None:
                     # Before the next batch begins, which would linger meanwhile.
-                    self._compress(to_compress)
+                    to_compress()
                     append.closed_ms = 0
                 number = append.partition
                 if number == UNKNOWN_PARTITION:
@@ -268,11 +269,15 @@ class RecordAccumulator:
         ):
             return True
         if part is not None:
-            append.future, is_used = part.try_append(
-                *append.record, append.transaction, append.buffer, append.may_compress
+            append.future, is_used, is_closed = part.try_append(
+                *append.record, append.transaction, append.buffer
             )
             if is_used:
                 append.buffer = None
+            if is_closed:
+                if append.may_compress and self.compression.type is not PLAIN:
+                    append.to_compress = part.compress_last
+                return True
             if append.future is not None:
                 return True
             if part.is_armed and append.buffer is None:
@@ -304,7 +309,7 @@ class RecordAccumulator:
                 and self.compression.type is not PLAIN
                 and self._must_compress_locked(batch)
             ):
-                append.to_compress = batch
+                append.to_compress = partial(self._compress, batch)
             if sticky is not None:
                 # To another partition now, since no small batch is left here.
                 sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)

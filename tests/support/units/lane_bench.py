@@ -125,10 +125,18 @@ class Bench:
             self.parts[topic, partition] = part
         return self.parts[topic, partition]
 
-    def send(self, topic: str, partition: int, value: bytes, on_delivery: Any = None) -> Any:
-        future, _ = self.part(topic, partition).try_append(
-            1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery, self.plane.transaction
+    def send(
+        self, topic: str, partition: int, value: bytes, on_delivery: Any = None, *, may_compress: bool = True
+    ) -> Any:
+        part, record = (
+            self.part(topic, partition),
+            (1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery),
         )
+        is_closed = True
+        while is_closed:
+            future, _, is_closed = part.try_append(*record, self.plane.transaction)
+            if is_closed and may_compress:
+                part.compress_last()
         return future
 
     def sent(self) -> bytes:

@@ -101,20 +101,6 @@ def test_callers_compress_what_is_more_than_the_io_thread_can() -> None:
         bench.close()
 
 
-def test_a_caller_that_must_not_be_blocked_compresses_nothing() -> None:
-    bench = Bench(compression="lz4", first_bytes=1024)
-    part = bench.part("t", 0)
-    try:
-        for _ in range(60):
-            value = random.Random(3).randbytes(600)
-            assert part.try_append(5, None, value, None, None, may_compress=False)[0] is not None
-        batches = part.disarm()
-        assert len(batches) > 8
-        assert {batch.compression_lock for batch in batches} == {None}
-    finally:
-        bench.close()
-
-
 def test_callers_compress_batches_of_one_large_record_too() -> None:
     bench = Bench(compression="lz4", first_bytes=1024)
     try:
@@ -128,12 +114,11 @@ def test_callers_compress_batches_of_one_large_record_too() -> None:
 
 def test_one_drain_compresses_at_most_a_megabyte_and_a_request_more() -> None:
     bench = Bench(compression="lz4", most_in_flight=1000)
-    part = bench.part("t", 0)
     assert bench.ratio is not None
     bench.ratio.ratio = 0.05
     try:
         for _ in range(300):
-            part.try_append(5, None, bytes(8000), None, None, may_compress=False)
+            bench.send("t", 0, bytes(8000), may_compress=False)
         made = []
         for _ in range(4):
             made.append(bench.lane.drain(bench.now_ms))

@@ -68,6 +68,7 @@ cdef extern from "plane.c" nogil:
     bint kp_part_close_open(KpPart *part, int64_t now_ms)
     KpBatch *kp_part_detach(KpPart *part)
     KpBatch *kp_part_begin_compression(KpPart *part, int64_t now_ms)
+    KpBatch *kp_part_begin_last_compression(KpPart *part)
     bint kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char **compressed, int64_t end)
     bint kp_batch_take_compressed(KpBatch *batch, const unsigned char *records, int64_t size)
     unsigned char *kp_compress(KpCodec *codec, const KpBatch *batch, int64_t *end)
@@ -890,19 +891,18 @@ cdef class FastPart:
         """The producer is being closed: take no more records. What it has will be sent."""
         self.is_refusing = True
 
-    def try_append(self, timestamp_ms, key, value, headers, on_delivery, transaction=None, buffer=None,
-                   bint may_compress=True):
-        """Encode one record; begin a batch with it if need be.
+    def try_append(self, timestamp_ms, key, value, headers, on_delivery, transaction=None, buffer=None):
+        """Encode one record; begin a batch with it if none is open.
 
         Args:
             transaction: to which the record belongs; ``None``: the producer has none.
             buffer: for the batch, if one is begun; ``None``: it takes one from the pool.
-            may_compress: whether the caller may be blocked by the compression of a full batch.
 
         Returns:
-            (the record's future, whether ``buffer`` is in use). Without a future nothing has changed: the partition is
-            not armed any more, or not for this transaction, or there is no memory: ``needed_bytes`` says how much a
-            batch takes.
+            (the record's future, whether ``buffer`` is in use, whether the open batch had no room and was closed: then
+            call again, ``compress_last`` first). With neither a future nor a closed batch, nothing has changed: the
+            partition is not armed any more, or not for this transaction, or there is no memory: ``needed_bytes`` says
+            how much a batch takes.
 
         Raises:
             TypeError, ValueError, OverflowError: as ``BatchWriter.append``.
@@ -912,17 +912,36 @@ cdef class FastPart:
         cdef RecordFuture future = new_future(self.plane._future_type)
         cdef FastBatch begun = None
         cdef bint is_used = False
+        cdef int taken = 0
         if buffer is not None:
             begun = new_batch(self, buffer)
         try:
-            if not append_to_part(self, &record, future, on_delivery, None, transaction, begun,
-                                  COMPRESS if may_compress else LEAVE):
-                future = None
+            taken = append_to_part(self, &record, future, on_delivery, None, transaction, begun, RETURN_CLOSED)
             is_used = begun is not None and begun.c.part != NULL
         finally:
             if begun is not None and not is_used:
                 begun.abandon()
-        return future, is_used
+        return future if taken == 1 else None, is_used, taken == 2
+
+    def compress_last(self):
+        """Compress the last batch that takes no more records, if the I/O thread has enough to compress.
+
+        The caller may be interrupted before this: then the I/O thread compresses the batch.
+        """
+        cdef KpBatch *found = NULL
+        cdef FastBatch batch
+        if self.plane.c.plain_count <= MOST_PLAIN:
+            return
+        compression_lock = allocate_lock()
+        compression_lock.acquire()
+        lock(&self.c)
+        found = kp_part_begin_last_compression(&self.c)
+        if found != NULL:
+            batch = <FastBatch>found.owner
+            batch.compression_lock = compression_lock
+        kp_part_unlock(&self.c)
+        if found != NULL and compress(batch):
+            self.plane.wake()
 
     @property
     def is_armed(self):
@@ -1269,6 +1288,10 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         wanted = max(writer.position + upper_bound(record), 2 * writer._size)
                     else:
                         part.fills_batches = True
+                        if backlog == RETURN_CLOSED:
+                            wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
+                            taken = 2
+                            break
                         if backlog == COMPRESS and has_enough_to_compress(plane):
                             if compression_lock is None:
                                 wanted = -1
@@ -1294,7 +1317,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         # A caller may compress it, unless the I/O thread takes it before.
                         begun.c.is_full = is_full(begun)
                         wakes = kp_part_begin(&part.c, &begun.c, now_ms)
-                        if begun.c.is_full and not (backlog == COMPRESS and has_enough_to_compress(plane)):
+                        if begun.c.is_full and (backlog == LEAVE or not has_enough_to_compress(plane)):
                             wakes |= kp_part_close_open(&part.c, now_ms)
                         begun = None
                         buffer = None

@@ -279,6 +279,15 @@ KpBatch *kp_part_begin_compression(KpPart *part, int64_t now_ms) {
     return batch;
 }
 
+KpBatch *kp_part_begin_last_compression(KpPart *part) {
+    KpBatch *batch = part->tail;
+    if (!batch || !batch->is_plain) return NULL;
+    set_plain(part->plane, batch, false);
+    batch->is_compressing = true;
+    place(part, false);
+    return batch;
+}
+
 bool kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char **compressed, int64_t end) {
     if (!batch->is_compressing) return false;
     batch->is_compressing = false;

@@ -34,7 +34,8 @@
  *   event                                          who       function
  *   record fits into the open batch                caller    kp_part_note
  *   no open batch, or the record does not fit      caller    kp_part_begin
- *   batch full, enough for the I/O to compress     caller    kp_part_begin_compression, kp_compress, kp_part_end_compression
+ *   batch full, enough for the I/O to compress     caller    kp_part_begin_compression (on the general path
+ *                                                            kp_part_begin_last_compression), kp_compress, kp_part_end_compression
  *   caller needs the general path                  caller    kp_part_detach: this partition only; its requests stay
  *   linger over, batch full, flush                 I/O       kp_lane_drain
  *   socket has room                                I/O       kp_lane_write
@@ -262,6 +263,8 @@ int kp_part_waiting_count(KpPart *part);
 bool kp_part_close_open(KpPart *part, int64_t now_ms);
 /* The open batch is full, and the caller will compress it. NULL: none is open. With the lock. */
 KpBatch *kp_part_begin_compression(KpPart *part, int64_t now_ms);
+/* The caller will compress the last batch that takes no more. NULL: there is none, or it is not plain. With the lock. */
+KpBatch *kp_part_begin_last_compression(KpPart *part);
 /* Whether to wake the I/O thread. `*compressed` is NULL then, unless the batch was handed back meanwhile. With the lock. */
 bool kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char **compressed, int64_t end);
 /* The records of a batch that takes no more, behind room for a header; NULL: there is no memory. Without the lock. */

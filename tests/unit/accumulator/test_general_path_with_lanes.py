@@ -1,0 +1,78 @@
+"""Records of the general path whose partition a lane has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kproducer._core.accumulator.partition_queue import PartitionQueue
+from kproducer._core.kernel import data_plane
+from kproducer.types import UNKNOWN_PARTITION
+from tests.support.units.accumulator_kit import TOPIC, Kit, tp
+from tests.support.units.lane_bench import Bench
+
+pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
+
+
+class Armed:
+    """An accumulator whose partitions a lane has. Nothing is sent."""
+
+    def __init__(self, compression: str = "none") -> None:
+        self.kit = Kit(batch_size=4096, buffer_memory=1 << 20, linger_ms=10_000, compression_type=compression)
+        self.bench = Bench(compression=compression, first_bytes=1024, linger_ms=10_000)
+        topic = data_plane.FastTopic(TOPIC, b"x", False, self.bench.ratio)
+        self.parts = [data_plane.FastPart(self.bench.plane, topic, tp(number)) for number in range(4)]
+        for number, part in enumerate(self.parts):
+            queue = self.queue(number)
+            with queue.lock:
+                self.kit.accumulator.arm(queue, part, self.bench.lane)
+
+    def queue(self, number: int) -> PartitionQueue:
+        return self.kit.accumulator.queues.queue_of(tp(number))
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.disarm()
+        self.bench.close()
+
+
+@pytest.fixture(params=["none", "lz4"])
+def armed(request: pytest.FixtureRequest) -> Iterator[Armed]:
+    made = Armed(request.param)
+    yield made
+    made.close()
+
+
+class _Watched:
+    """A part that notes who compresses with which lock."""
+
+    def __init__(self, part: Any, queue: PartitionQueue) -> None:
+        self._part = part
+        self._queue = queue
+        self.had_lock: list[bool] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._part, name)
+
+    def compress_last(self) -> None:
+        self.had_lock.append(self._queue.lock.is_mine)
+        self._part.compress_last()
+
+
+def test_a_caller_compresses_without_the_lock_of_the_queue() -> None:
+    armed = Armed("lz4")
+    try:
+        queue = armed.queue(0)
+        queue.slot.part = watched = _Watched(armed.parts[0], queue)
+        for number in range(60):
+            armed.kit.append(0, random.Random(number).randbytes(600))
+        batches = armed.parts[0].disarm()
+        by_callers = [batch.compression_lock is not None for batch in batches]
+        assert by_callers == [False] * 3 + [True] * (len(batches) - 4) + [False]
+        assert len(batches) > 8
+        assert watched.had_lock == [False] * (len(batches) - 1)
+    finally:
+        armed.close()
