@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kproducer._core.accumulator.buffer_pool import BufferPool
-from kproducer._core.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES
+from kproducer._core.accumulator.built_in_partitioner import RECORD_OVERHEAD_BYTES, BuiltInPartitioner
 from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer._core.accumulator.owned_lock import OwnedLock
 from kproducer._core.accumulator.partition_queue import PartitionQueue, PartitionQueues, Record, TopicQueues
@@ -277,6 +277,8 @@ class RecordAccumulator:
             if is_closed:
                 if append.may_compress and self.compression.type is not PLAIN:
                     append.to_compress = part.compress_last
+                if sticky is not None:
+                    self._leave_partition_locked(append, sticky, partitioner)
                 return True
             if append.future is not None:
                 return True
@@ -311,9 +313,7 @@ class RecordAccumulator:
             ):
                 append.to_compress = partial(self._compress, batch)
             if sticky is not None:
-                # To another partition now, since no small batch is left here.
-                sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
-                append.has_switched = partitioner.maybe_switch(sticky, True, snapshot)
+                self._leave_partition_locked(append, sticky, partitioner)
                 return True
             if append.to_compress is not None:
                 return True
@@ -332,6 +332,13 @@ class RecordAccumulator:
         if is_full or not self._linger_ms or self.next_look_ms > created_ms + self._linger_ms:
             append.wakes_sender = True
         return True
+
+    def _leave_partition_locked(
+        self, append: Append, sticky: StickyPartition, partitioner: BuiltInPartitioner
+    ) -> None:
+        """The batch is full, so the record goes to another partition now: no small batch is left here."""
+        sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
+        append.has_switched = partitioner.maybe_switch(sticky, True, append.snapshot)
 
     def _begin_batch_locked(
         self, queue: PartitionQueue, append: Append, ratio: TopicCompressionRatio | None, now_ms: int

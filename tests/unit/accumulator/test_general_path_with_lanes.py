@@ -76,3 +76,19 @@ def test_a_caller_compresses_without_the_lock_of_the_queue() -> None:
         assert watched.had_lock == [False] * (len(batches) - 1)
     finally:
         armed.close()
+
+
+def test_sticky_records_leave_only_full_batches_behind(armed: Armed) -> None:
+    """As many as without lanes."""
+    plain = Kit(
+        batch_size=4096,
+        buffer_memory=1 << 20,
+        linger_ms=10_000,
+        compression_type=armed.kit.config.compression_type,
+    )
+    for number in range(200):
+        for kit in (plain, armed.kit):
+            kit.append(UNKNOWN_PARTITION, random.Random(number).randbytes(300))
+    expected = [len(plain.accumulator.queues.queue_of(tp(number)).batches) for number in range(4)]
+    assert [part.waiting_count for part in armed.parts] == expected
+    assert sum(part.has_open_batch for part in armed.parts) == 1

@@ -885,7 +885,10 @@ cdef class FastPart:
     @property
     def has_open_batch(self):
         """Whether a batch takes more records."""
-        return self.c.open != NULL
+        lock(&self.c)
+        cdef bint has = self.c.open != NULL and not self.c.open.is_full
+        kp_part_unlock(&self.c)
+        return has
 
     def refuse(self):
         """The producer is being closed: take no more records. What it has will be sent."""
