@@ -317,6 +317,24 @@ def test_a_long_linger_ends_with_a_flush_and_with_the_close(stage: Stage, cluste
     assert len(cluster.records("t")) == 20
 
 
+def test_a_caller_that_is_interrupted_while_it_disarms_keeps_no_record(
+    stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = armed(stage, cluster, linger_ms=20)
+    accumulator = internals.accumulator(producer.kafka)
+    adopt = accumulator.queues.adopt
+
+    def interrupt_once(batch: Any) -> Any:
+        accumulator.queues.adopt = adopt
+        raise KeyboardInterrupt
+
+    sent = producer.send_many(3)
+    accumulator.queues.adopt = interrupt_once
+    with pytest.raises(KeyboardInterrupt):
+        producer.kafka.send_many("t", [b"v"] * 1000)
+    assert [each.metadata().offset for each in sent] == [2, 3, 4]
+
+
 def test_records_that_the_lane_cannot_take_keep_their_place(stage: Stage, cluster: FakeCluster) -> None:
     producer = armed(stage, cluster, linger_ms=20)
     values = [b"%d" % number + bytes(40_000 if number % 3 == 2 else 10) for number in range(30)]

@@ -113,60 +113,70 @@ class PartitionQueue:
     # -- the data plane --------------------------------------------------------------------------------
 
     def disarm_locked(self) -> None:
-        """Take the partition back from its lane, with the batches that are not in flight."""
+        """Take the partition back from its lane, with the batches that are not in flight.
+
+        If it is interrupted, the next call goes on. The I/O thread makes that, when it is woken: see
+        ``disarmed``.
+        """
         part = self.slot.part
         if part is None:
             return
-        fast = part.disarm()
-        self.slot.part = None
-        self._all.topics[self.topic_partition.topic].armed.discard(self)
-        self._all.disarmed.append(part)
-        self.next_order = part.next_order
-        for each in fast:
-            batch = self._all.adopt(each)
-            self.open_batch = batch if each.is_open and not self._all.is_closed else None
-            batch.is_open = self.open_batch is not None
-            self.batches.append(batch)
-            self._all.active[self] = None
-            self._all.note_expiry(batch.created_ms + self._all.longest_open_ms)
-            self._all.note_expiry(batch.closed_ms + self._all.delivery_timeout_ms)
-        if fast:
+        queues = self._all
+        queues.disarmed.append(part)
+        batches: deque[ProducerBatch] = deque()
+        open_batch: ProducerBatch | None = None
+        for each in part.disarm():
+            batch = queues.adopt(each)
+            if batch.is_done:  # failed after an interruption
+                continue
+            open_batch = batch if batch.is_open and not queues.is_closed else None
+            batch.is_open = open_batch is not None
+            batches.append(batch)
+            queues.active[self] = None
+            queues.note_expiry(batch.created_ms + queues.longest_open_ms)
+            queues.note_expiry(batch.closed_ms + queues.delivery_timeout_ms)
+        queues.topics[self.topic_partition.topic].armed.discard(self)
+        # Nothing is called here, so no interruption comes between.
+        self.batches, self.open_batch, self.next_order = batches, open_batch, part.next_order
+        self.slot.part, part.detached = None, None
+        if batches:
             self.fill_slot_locked()
-            self._all.changed.append(self)
+            queues.changed.append(self)
 
     def disarm(self) -> None:
         """``disarm_locked`` without the lock."""
         with self.lock:
             self.disarm_locked()
 
-    def arm_locked(self, part: Any, lane: Any) -> list[tuple[ProducerBatch, Any]]:
-        """Give the partition to a lane, with its batches, all of which ``can_be_armed``.
+    def arm_locked(self, part: Any, lane: Any) -> None:
+        """Give the partition to a lane, with its batches, all of which ``can_be_armed``. I/O thread only.
 
-        Returns:
-            Each batch with what it is now.
+        Raises:
+            MemoryError: nothing has changed.
         """
         self.slot.appender = None
-        batches = list(self.batches)
-        fast = []
         try:
-            if batches:
-                rows = [
-                    (each.appender, each.order[0], each.created_ms, each.closed_ms, each.compressed_records)
-                    for each in batches
-                ]
-                fast = part.adopt(rows, self.open_batch is not None)
+            self._all.topics[self.topic_partition.topic].armed.add(self)
+            rows = [
+                (
+                    each,
+                    each.appender,
+                    each.order[0],
+                    each.created_ms,
+                    each.closed_ms,
+                    each.compressed_records,
+                )
+                for each in self.batches
+            ]
+            nothing: deque[ProducerBatch] = deque()
+            part.next_order = self.next_order
+            part.fills_batches = self.fills_batches
+            part.arm(lane, rows, self.open_batch is not None)
         except BaseException:
             self.fill_slot_locked()
             raise
-        self.open_batch = None
-        self.batches.clear()
+        self.open_batch, self.batches, self.slot.part = None, nothing, part
         self._all.active.pop(self, None)
-        part.next_order = self.next_order
-        part.fills_batches = self.fills_batches
-        part.arm(lane)
-        self.slot.part = part
-        self._all.topics[self.topic_partition.topic].armed.add(self)
-        return list(zip(batches, fast, strict=True))
 
     @property
     def waiting_count(self) -> int:
@@ -400,7 +410,8 @@ class PartitionQueues:
         self.compression_locks: set[OwnedLock] = set()
         self.changed: deque[PartitionQueue] = deque()
         self.is_closed = False
-        #: Partitions that were disarmed, for ``FastLanes``, which takes back the rest.
+        #: Partitions that were disarmed, for ``FastLanes``, which takes back the rest; also after the caller was
+        #: interrupted in the middle.
         self.disarmed: deque[Any] = deque()
         #: (batch of a lane) -> the ``ProducerBatch`` that it becomes.
         self.adopt: Callable[[Any], ProducerBatch] = _no_lanes

@@ -285,8 +285,8 @@ class RecordAccumulator:
             if part.is_armed and append.buffer is None:
                 append.first_bytes = part.needed_bytes(*append.record[:4])
                 return False
-            queue.disarm_locked()
             append.wakes_sender = True  # what the lane would have sent is the sender's now
+            queue.disarm_locked()
             batch = queue.open_batch
         if batch is not None:
             # The batch may have to grow first.
@@ -442,15 +442,29 @@ class RecordAccumulator:
         if topic_queues is not None:
             topic_queues.bulk_ms = self._clock.monotonic_ms()
             armed = list(topic_queues.armed)
-            for queue in armed:
-                queue.disarm()
-            if armed:
-                self.pool.on_wait()  # wakes the sender, which has to send what the lanes would have sent
+            try:
+                for queue in armed:
+                    queue.disarm()
+            finally:
+                if armed:
+                    self.pool.on_wait()  # wakes the sender, which has to send what the lanes would have sent
 
     def adopt(self, fast: Any) -> ProducerBatch:
-        """What a lane's batch becomes when Python takes it over."""
-        compressed = fast.take_compressed()
-        appender = fast.hand_over()
+        """What a lane's batch becomes when Python takes it over. After an interruption, call it again."""
+        batch: ProducerBatch | None = fast.successor
+        if batch is None:
+            batch = self._successor_of(fast)
+            fast.hand_over(batch)
+        if fast in self._incomplete:
+            # Never neither of them: a commit or a flush on another thread would not wait for it.
+            self._incomplete[batch] = batch
+            self._incomplete.pop(fast, None)
+        return batch
+
+    def _successor_of(self, fast: Any) -> ProducerBatch:
+        """A batch with what a lane's batch has, which does not change."""
+        compressed = fast.compressed_records
+        appender = fast.new_appender()
         writer = appender.writer
         ratio = self._topics[fast.topic_partition.topic].ratio
         builder = RecordBatchBuilder(
@@ -468,17 +482,7 @@ class RecordAccumulator:
         if compressed is None:
             batch.compression_lock = fast.compression_lock  # it may be compressed just now
         batch.is_open = is_open
-        # Never neither of them: a commit or a flush on another thread would not wait for it.
-        self._incomplete[batch] = batch
-        self._incomplete.pop(fast, None)
-        fast.successor = batch
         return batch
-
-    def arm(self, queue: PartitionQueue, part: Any, lane: Any) -> None:
-        """Give a partition to a lane, as ``PartitionQueue.arm_locked``. Its lock is held. I/O thread only."""
-        for batch, fast in queue.arm_locked(part, lane):
-            self._incomplete[fast] = fast
-            self._incomplete.pop(batch, None)
 
     def mute_partition(self, topic_partition: TopicPartition) -> None:
         """Drain nothing from this partition until it is unmuted; its batches still expire."""
@@ -680,9 +684,9 @@ class RecordAccumulator:
             elif each.is_begun:
                 # A caller takes it back now, with this lock; or an error came in the middle of ``take_back``.
                 with self.queues.queue_of(each.topic_partition).lock:
-                    batch: ProducerBatch | None = each.successor
-                    if batch is None:
-                        batch = self.adopt(each)
+                    is_new = each.successor is None
+                    batch = self.adopt(each)
+                    if is_new:
                         batch.send_count = each.send_count
                 batches[batch] = None
         return list(batches)

@@ -402,14 +402,25 @@ class FastLanes:
         disarmed = self._accumulator.queues.disarmed
         while disarmed:
             part = disarmed.popleft()
-            sequences = self._sequences
-            if sequences is None:
-                continue
-            each = self._by_node.get(part.lane.owner.connection_id)
-            if part.is_in_flight and each is not None and each.lane is part.lane:
-                self.make_way(each.connection.id)
-            sequences.note_lent(part.topic_partition, *part.take_acknowledged())
-            sequences.end_loan(part.topic_partition, part.next_sequence)
+            try:
+                self._take_back_rest(part)
+            except BaseException:
+                disarmed.appendleft(part)
+                raise
+
+    def _take_back_rest(self, part: Any) -> None:
+        queues, sequences = self._accumulator.queues, self._sequences
+        # The thread that has disarmed it may have been interrupted.
+        queue = queues.queue_of(part.topic_partition)
+        queue.disarm()
+        queues.changed.append(queue)
+        if sequences is None:
+            return
+        each = self._by_node.get(part.lane.owner.connection_id)
+        if part.is_in_flight and each is not None and each.lane is part.lane:
+            self.make_way(each.connection.id)
+        sequences.note_lent(part.topic_partition, *part.take_acknowledged())
+        sequences.end_loan(part.topic_partition, part.next_sequence)
 
     def _now_ms(self) -> int:
         return self._clock.monotonic_ms()
@@ -518,7 +529,7 @@ class FastLanes:
                 return False
             sequences = self._sequences
             if sequences is None:
-                self._accumulator.arm(queue, part, each.lane)
+                queue.arm_locked(part, each.lane)
                 return True
             numbers = sequences.lend(topic_partition)
             if numbers is None:
@@ -526,7 +537,7 @@ class FastLanes:
                 return False
             try:
                 part.number(*numbers)
-                self._accumulator.arm(queue, part, each.lane)
+                queue.arm_locked(part, each.lane)
             except BaseException:
                 sequences.end_loan(topic_partition, part.next_sequence)
                 raise

@@ -366,6 +366,8 @@ class PendingSend(Append):
 
     def release(self) -> None:
         """Return memory that was taken for the record. Idempotent."""
+        if self.wakes_sender:
+            self.admission.topics.wakeup()  # an interrupt came after a batch was closed, or taken from a lane
         if self.memory is not None:
             self.memory.cancel()
             self.memory = None  # it refers to the record

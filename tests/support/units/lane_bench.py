@@ -32,7 +32,10 @@ FIRST_WITH_IDS = 13
 
 
 class Bench:
-    """A plane with one lane over a socket pair, and what was appended to it."""
+    """A plane with one lane over a socket pair, and what was appended to it.
+
+    ``plane`` replaces arguments of the plane.
+    """
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Bench:
         has_wake_descriptor: bool = False,
         transactional_id: str | None = None,
         compression: str = "none",
+        plane: dict[str, Any] | None = None,
         **lane: Any,
     ) -> None:
         self.version = version
@@ -59,25 +63,26 @@ class Bench:
         is_plain = compression == "none"
         self.ratio = None if is_plain else TopicCompressionRatio()
         self.incomplete: dict[Any, Any] = {}
-        self.plane = data_plane.Plane(
-            linger_ms=linger_ms,
-            request_timeout_ms=30_000,
-            delivery_timeout_ms=120_000,
-            longest_open_ms=12_000,
-            batch_size=4096,
-            buffer_memory=1 << 20,
-            first_bytes=first_bytes,
-            sizes=(4096, 1024) if is_plain else (16384, 4096, 1024),
-            future_type=FutureRecordMetadata,
-            metadata_type=RecordMetadata,
-            make_result=ProduceRequestResult,
-            allocate=self.allocate,
-            deallocate=self.deallocate,
-            incomplete=self.incomplete,
-            memory_waiters=self.memory_waiters,
-            on_wake=None if has_wake_descriptor else lambda: None,
-            codec=None if is_plain else self.compression.native_codec(),
-        )
+        settings: dict[str, Any] = {
+            "linger_ms": linger_ms,
+            "request_timeout_ms": 30_000,
+            "delivery_timeout_ms": 120_000,
+            "longest_open_ms": 12_000,
+            "batch_size": 4096,
+            "buffer_memory": 1 << 20,
+            "first_bytes": first_bytes,
+            "sizes": (4096, 1024) if is_plain else (16384, 4096, 1024),
+            "future_type": FutureRecordMetadata,
+            "metadata_type": RecordMetadata,
+            "make_result": ProduceRequestResult,
+            "allocate": self.allocate,
+            "deallocate": self.deallocate,
+            "incomplete": self.incomplete,
+            "memory_waiters": self.memory_waiters,
+            "on_wake": None if has_wake_descriptor else lambda: None,
+            "codec": None if is_plain else self.compression.native_codec(),
+        }
+        self.plane = data_plane.Plane(**{**settings, **(plane or {})})
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
         self.theirs.setblocking(False)

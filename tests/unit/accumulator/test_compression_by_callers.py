@@ -171,9 +171,9 @@ def test_what_a_lane_has_is_not_counted(compressing: Compressing) -> None:
     accumulator = compressing.kit.accumulator
     queue = accumulator.queues.queue_of(compressing.batches(2)[0].topic_partition)
     part = Mock()
-    part.adopt = lambda rows, is_last_open: [object() for _ in rows]
+    part.arm = lambda lane, rows, is_last_open: [accumulator.incomplete.pop(batch) for batch, *_ in rows]
     with queue.lock:
-        accumulator.arm(queue, part, Mock())
+        queue.arm_locked(part, Mock())
     compressing.fill(0)
     assert compressing.compressed == 0
 

@@ -11,32 +11,10 @@ import pytest
 from kproducer._core.accumulator.partition_queue import PartitionQueue
 from kproducer._core.kernel import data_plane
 from kproducer.types import UNKNOWN_PARTITION
-from tests.support.units.accumulator_kit import TOPIC, Kit, tp
-from tests.support.units.lane_bench import Bench
+from tests.support.units.accumulator_kit import Kit, tp
+from tests.support.units.armed_kit import Armed
 
 pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
-
-
-class Armed:
-    """An accumulator whose partitions a lane has. Nothing is sent."""
-
-    def __init__(self, compression: str = "none") -> None:
-        self.kit = Kit(batch_size=4096, buffer_memory=1 << 20, linger_ms=10_000, compression_type=compression)
-        self.bench = Bench(compression=compression, first_bytes=1024, linger_ms=10_000)
-        topic = data_plane.FastTopic(TOPIC, b"x", False, self.bench.ratio)
-        self.parts = [data_plane.FastPart(self.bench.plane, topic, tp(number)) for number in range(4)]
-        for number, part in enumerate(self.parts):
-            queue = self.queue(number)
-            with queue.lock:
-                self.kit.accumulator.arm(queue, part, self.bench.lane)
-
-    def queue(self, number: int) -> PartitionQueue:
-        return self.kit.accumulator.queues.queue_of(tp(number))
-
-    def close(self) -> None:
-        for part in self.parts:
-            part.disarm()
-        self.bench.close()
 
 
 @pytest.fixture(params=["none", "lz4"])
@@ -69,8 +47,9 @@ def test_a_caller_compresses_without_the_lock_of_the_queue() -> None:
         queue.slot.part = watched = _Watched(armed.parts[0], queue)
         for number in range(60):
             armed.kit.append(0, random.Random(number).randbytes(600))
-        batches = armed.parts[0].disarm()
-        by_callers = [batch.compression_lock is not None for batch in batches]
+        queue.disarm()
+        batches = queue.batches
+        by_callers = [batch.compressed_records is not None for batch in batches]
         assert by_callers == [False] * 3 + [True] * (len(batches) - 4) + [False]
         assert len(batches) > 8
         assert watched.had_lock == [False] * (len(batches) - 1)

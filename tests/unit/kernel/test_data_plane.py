@@ -140,17 +140,15 @@ def test_compressed_batches_of_the_general_path_are_sent_as_they_are() -> None:
         assert not batch.can_be_armed
         batch.compress(batch.compression_lock)
         assert batch.can_be_armed
-        (fast,) = part.adopt([(batch.appender, 0, 5, 5, batch.compressed_records)], False)
-        bench.incomplete[fast] = fast
-        part.arm(bench.lane)
+        part.arm(bench.lane, [(batch, batch.appender, 0, 5, 5, batch.compressed_records)])
         # Handed back, and taken once more: the buffer has no plain records any more.
         (fast,) = part.disarm()
         again = RecordBatchBuilder(builder.buffer, bench.compression, None, 4096, None, builder.writer)
-        again.use_compressed(fast.take_compressed())
-        appender = fast.hand_over()
-        (fast,) = part.adopt([(appender, 0, 5, 5, again.compressed_records)], False)
-        bench.incomplete[fast] = fast
-        part.arm(bench.lane)
+        again.use_compressed(fast.compressed_records)
+        appender = fast.new_appender()
+        fast.hand_over(again)
+        assert fast.compressed_records is None
+        part.arm(bench.lane, [(again, appender, 0, 5, 5, again.compressed_records)])
         assert bench.lane.drain(bench.now_ms) == 1
         assert bench.sent() == bench.expected([("t", 0, [b"v" * 500])])
         bench.receive(bench.response([("t", 0, 3)]))
@@ -169,7 +167,7 @@ def test_what_a_caller_has_compressed_is_handed_back_so() -> None:
         by_callers = [batch.compression_lock is not None for batch in batches]
         assert by_callers == [False] * 3 + [True] * (len(batches) - 4) + [False]
         for batch, is_compressed in zip(batches, by_callers, strict=True):
-            assert (batch.take_compressed() is not None) == is_compressed
+            assert (batch.compressed_records is not None) == is_compressed
             assert not is_compressed or batch.compression_lock.acquire(blocking=False)
     finally:
         bench.close()
@@ -183,10 +181,9 @@ def test_what_is_in_flight_is_handed_back_compressed() -> None:
         assert bench.lane.drain(bench.now_ms) == 1
         ((_, _, (batch,), frame_bytes, _),) = bench.lane.take_requests()
         assert frame_bytes == len(frame)
-        compressed = batch.take_compressed()
+        compressed = batch.compressed_records
         assert compressed in frame
-        assert batch.take_compressed() is None
-        writer = batch.hand_over().writer
+        writer = batch.new_appender().writer
         builder = RecordBatchBuilder(writer.buffer, bench.compression, bench.ratio, 4096, None, writer)
         builder.use_compressed(compressed)
         assert builder.is_full
@@ -286,6 +283,7 @@ def test_outside_of_its_transaction_no_record_is_taken(transactional: Bench) -> 
     bench = transactional
     part = bench.part("t", 0)
     first, second = object(), object()
+
     record = (1_700_000_000_000, None, b"v", None, None)
     assert part.try_append(*record, None)[0] is None
     assert part.try_append(*record, first)[0] is None
@@ -650,10 +648,8 @@ def test_batches_of_the_general_path_become_those_of_the_lane(bench: Bench) -> N
         )
         future = batch.try_append(1_700_000_000_000, b"k", b"%d" % number, [("h", b"1")], None)
         made.append((batch, future))
-    adopted = part.adopt([(batch.appender, batch.order[0], 5, 5, None) for batch, _ in made], True)
-    bench.incomplete.update(zip(adopted, adopted, strict=True))
+    part.arm(bench.lane, [(batch, batch.appender, batch.order[0], 5, 5, None) for batch, _ in made], True)
     assert part.waiting_count == 3
-    part.arm(bench.lane)
     late = bench.send("t", 0, b"late")
     assert bench.lane.drain(bench.now_ms) == 3
     for number in range(3):

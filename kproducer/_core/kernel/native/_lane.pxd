@@ -69,7 +69,7 @@ cdef class FastBatch(_LazyResult):
     # Its place in the sending order of the partition.
     cdef readonly long long order
     # What it is now, once it was handed back.
-    cdef public object successor
+    cdef readonly object successor
 
     cdef succeed(self)
     cdef abandon(self)
@@ -84,6 +84,10 @@ cdef class FastPart:
     cdef public bint fills_batches
     cdef readonly bint is_refusing
     cdef public long long next_order
+    # What `disarm` has returned, until the caller has it.
+    cdef public list detached
+
+    cdef FastBatch adopted(self, row)
 
 
 # What happens to a full batch if the I/O thread has enough to compress.

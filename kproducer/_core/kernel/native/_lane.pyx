@@ -11,6 +11,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 
 cimport cython
+from cpython.dict cimport PyDict_Contains, PyDict_DelItem
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -767,20 +768,64 @@ cdef class FastPart:
             raise ValueError(f"{number} is not the number of a partition")
         kp_part_init(&self.c, &plane.c, &topic.c, number, <void *>self)
 
-    def arm(self, FastLane lane not None):
-        """Give it to a lane, with the batches that it has adopted. Its queue's lock is held. I/O thread."""
+    def arm(self, FastLane lane not None, list batches=None, bint is_last_open=False):
+        """Give it to a lane. Its queue's lock is held. I/O thread. If this raises, it is not armed.
+
+        Args:
+            batches: those of the queue, which were never sent, oldest first. Of each: itself, appender, place in the
+                sending order, ms when begun, ms of the last record, compressed records or ``None``. No slot has the
+                appenders. What they become replaces them in ``plane.incomplete``.
+            is_last_open: whether the last one takes more records.
+        """
+        cdef list adopted
+        cdef FastBatch batch
+        cdef dict incomplete = self.plane.incomplete
         if lane.plane is not self.plane:
             raise ValueError("the lane is of another plane")
+        if self.c.lane != NULL:
+            raise ValueError("it is armed already")
+        adopted = [self.adopted(each) for each in batches or ()]
         self.topic.add(self)
-        lane._parts[self] = None
         if self.topic not in lane._topics:
             lane._topics.append(self.topic)
-        lock(&self.c)
-        armed = kp_part_arm(&self.c, &lane.c)
-        kp_part_unlock(&self.c)
-        if not armed:
-            raise ValueError("it is armed already")
+        lane._parts[self] = None
+        try:
+            for batch in adopted:
+                incomplete[batch] = batch
+        except BaseException:
+            for batch in adopted:
+                incomplete.pop(batch, None)
+            raise
+        # From here on, nothing can fail.
+        self.detached = None
         self.lane = lane
+        lock(&self.c)
+        for batch in adopted:
+            Py_INCREF(batch)
+            kp_part_adopt(&self.c, &batch.c)
+        if is_last_open:
+            set_limits(batch)
+        else:
+            kp_part_close_open(&self.c, 0)
+        kp_part_arm(&self.c, &lane.c)
+        kp_part_unlock(&self.c)
+        for row in batches or ():
+            if PyDict_Contains(incomplete, (<tuple>row)[0]) == 1:
+                PyDict_DelItem(incomplete, (<tuple>row)[0])
+
+    cdef FastBatch adopted(self, row):
+        """A batch of the queue as one of the lane."""
+        cdef FastBatch batch = FastBatch.__new__(FastBatch)
+        cdef RecordAppender appender
+        cdef const unsigned char[::1] wire
+        _, appender, batch.order, batch.c.begun_ms, batch.c.closed_ms, wire = row
+        batch._made = appender.batch_result
+        fill(batch, self, appender)
+        batch.c.ratio = expected_ratio(self)
+        note(batch)
+        if wire is not None and not kp_batch_take_compressed(&batch.c, &wire[0], wire.shape[0]):
+            raise MemoryError
+        return batch
 
     @property
     def is_in_flight(self):
@@ -818,9 +863,16 @@ cdef class FastPart:
         return count, self.c.last_acked_sequence, self.c.acknowledged_ms
 
     def disarm(self):
-        """Take it from its lane; its requests in flight stay there. Returns its other batches, oldest first."""
+        """Take it from its lane; its requests in flight stay there.
+
+        Returns:
+            Its other batches, oldest first. As long as these are in ``detached``, calls return the same: a caller that
+            was interrupted can go on.
+        """
         cdef KpBatch *batch
         cdef list batches = []
+        if self.detached is not None:
+            return self.detached
         lock(&self.c)
         try:
             # Listed first: if there is no memory for that, nothing has changed.
@@ -830,6 +882,7 @@ cdef class FastPart:
                 batch = batch.next
             if self.c.open != NULL:
                 batches.append(<FastBatch>self.c.open.owner)
+            self.detached = batches
             kp_part_detach(&self.c)
         finally:
             kp_part_unlock(&self.c)
@@ -838,44 +891,6 @@ cdef class FastPart:
         if self.lane is not None:
             self.lane._parts.pop(self, None)
         return batches
-
-    def adopt(self, list batches not None, bint is_last_open):
-        """Before ``arm``: take over batches that were never sent. If this raises, nothing has changed.
-
-        Args:
-            batches: (appender, place in the sending order, ms when begun, ms of the last record, compressed records or
-                ``None``), oldest first. No slot has the appenders.
-            is_last_open: whether the last one takes more records.
-
-        Returns:
-            The ``FastBatch`` of each, for ``plane.incomplete``.
-        """
-        cdef list adopted = []
-        cdef FastBatch batch
-        cdef RecordAppender appender
-        cdef const unsigned char[::1] wire
-        for appender, order, created_ms, closed_ms, wire in batches:
-            batch = FastBatch.__new__(FastBatch)
-            batch._made = appender.batch_result
-            batch.order = order
-            fill(batch, self, appender)
-            batch.c.begun_ms = created_ms
-            batch.c.closed_ms = closed_ms
-            batch.c.ratio = expected_ratio(self)
-            note(batch)
-            if wire is not None and not kp_batch_take_compressed(&batch.c, &wire[0], wire.shape[0]):
-                raise MemoryError
-            adopted.append(batch)
-        lock(&self.c)
-        for batch in adopted:
-            Py_INCREF(batch)
-            kp_part_adopt(&self.c, &batch.c)
-        if is_last_open:
-            set_limits(batch)
-        else:
-            kp_part_close_open(&self.c, 0)
-        kp_part_unlock(&self.c)
-        return adopted
 
     @property
     def waiting_count(self):
@@ -1005,31 +1020,32 @@ cdef class FastBatch(_LazyResult):
     def __dealloc__(self):
         kp_batch_forget_compressed(&self.c)
 
-    def take_compressed(self):
-        """The compressed records, which it then has no more; ``None``: there are none.
+    @property
+    def compressed_records(self):
+        """A copy of the compressed records; ``None``: there are none."""
+        return None if self.c.compressed == NULL else self.c.compressed[RECORD_BATCH_OVERHEAD:self.c.compressed_end]
 
-        Raises:
-            MemoryError: nothing has changed.
-        """
-        cdef bytes records = None
-        if self.c.compressed != NULL:
-            records = self.c.compressed[RECORD_BATCH_OVERHEAD:self.c.compressed_end]
-            kp_batch_forget_compressed(&self.c)
-        return records
-
-    def hand_over(self):
-        """The appender with the same writer, result and callbacks. The memory is the caller's from here on."""
+    def new_appender(self):
+        """An appender with the same writer, result and callbacks, for what it becomes."""
         cdef RecordAppender old = self.appender
         cdef object result = self.result
         cdef RecordAppender appender = RecordAppender(old.writer, result, self.outcome, old.future_type)
         appender.deliveries = old.deliveries
         # The builder that gets the writer sets its own.
         old.writer.set_compression_estimate(0, 0)
-        waiting, self._waiting = self._waiting, None
-        for lock in waiting or ():
-            result.add_listener(lock.release)
-        self.appender = None
+        # Those that come later find the result.
+        if self._waiting is not None and not result.add_listener(self._wake):
+            self.release()
         return appender
+
+    def _wake(self):
+        self.release()
+
+    def hand_over(self, successor not None):
+        """From here on, ``successor`` has its records and its memory."""
+        self.successor = successor
+        self.appender = None
+        kp_batch_forget_compressed(&self.c)
 
     @property
     def numbers(self):
