@@ -410,8 +410,8 @@ class PartitionQueues:
         self.compression_locks: set[OwnedLock] = set()
         self.changed: deque[PartitionQueue] = deque()
         self.is_closed = False
-        #: Partitions that were disarmed, for ``FastLanes``, which takes back the rest; also after the caller was
-        #: interrupted in the middle.
+        #: Partitions that were disarmed, perhaps not completely, because the caller was interrupted: for
+        #: ``FastLanes``, which takes back the rest.
         self.disarmed: deque[Any] = deque()
         #: (batch of a lane) -> the ``ProducerBatch`` that it becomes.
         self.adopt: Callable[[Any], ProducerBatch] = _no_lanes

@@ -269,12 +269,7 @@ class RecordAccumulator:
         ):
             return True
         if part is not None:
-            append.future, is_used, is_closed = part.try_append(
-                *append.record, append.transaction, append.buffer
-            )
-            if is_used:
-                append.buffer = None
-            if is_closed:
+            if part.append(append):
                 if append.may_compress and self.compression.type is not PLAIN:
                     append.to_compress = part.compress_last
                 if sticky is not None:

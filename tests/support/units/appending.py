@@ -39,8 +39,12 @@ def append_record(
     if future is not None:
         return future, False
     append = Append(topic, partition, record, snapshot)
-    while not accumulator.append(append):
-        MemoryNeed(accumulator.pool, append).wait(max_block_ms)
+    try:
+        while not accumulator.append(append):
+            MemoryNeed(accumulator.pool, append).wait(max_block_ms)
+    except BaseException:
+        accumulator.give_up(append)
+        raise
     assert append.future is not None
     return append.future, append.wakes_sender
 

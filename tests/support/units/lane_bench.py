@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 from kproducer_messages import ProduceResponse, ResponseHeader
@@ -133,16 +134,13 @@ class Bench:
     def send(
         self, topic: str, partition: int, value: bytes, on_delivery: Any = None, *, may_compress: bool = True
     ) -> Any:
-        part, record = (
-            self.part(topic, partition),
-            (1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery),
-        )
-        is_closed = True
-        while is_closed:
-            future, _, is_closed = part.try_append(*record, self.plane.transaction)
-            if is_closed and may_compress:
+        part = self.part(topic, partition)
+        record = (1_700_000_000_000, b"k", value, [("h", b"1")], on_delivery)
+        append = SimpleNamespace(record=record, transaction=self.plane.transaction, buffer=None, future=None)
+        while part.append(append):
+            if may_compress:
                 part.compress_last()
-        return future
+        return append.future
 
     def sent(self) -> bytes:
         found = b""

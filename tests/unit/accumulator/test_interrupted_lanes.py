@@ -107,3 +107,49 @@ def test_a_partition_that_cannot_be_armed_keeps_its_batches(compression: str) ->
         failures += lacking_memory(functools.partial(armed.arm, 0), number)
         assert_all_are_delivered(armed, futures)
     assert failures > 10
+
+
+def test_an_interrupted_append_to_a_lane_loses_no_memory() -> None:
+    for number in itertools.count(1):
+        # Each batch begins in a buffer that the caller has waited for.
+        armed = Armed(plane={"allocate": lambda size: None})
+
+        def append(armed: Armed = armed) -> None:
+            for _ in range(5):
+                armed.kit.append(0, b"x" * 1500)
+
+        interrupted = interrupt_after(number, INTERRUPTED, append, as_signals_do=True)
+        armed.kit.append(0)
+        armed.deliver()
+        armed.kit.assert_all_memory_is_back()
+        armed.close()
+        if not interrupted:
+            break
+    assert number > 50
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_interrupted_wake_up_loses_neither_record_nor_memory(waits: bool) -> None:
+    """Where a function wakes the I/O thread."""
+    for number in range(2):
+        calls = itertools.count()
+
+        def wake(number: int = number, calls: Any = calls) -> None:
+            if next(calls) == number:
+                raise KeyboardInterrupt
+
+        armed = Armed(plane={"on_wake": wake, **({"allocate": lambda size: None} if waits else {})})
+        futures = []
+        interruptions = 0
+        for _ in range(4):
+            # Woken when the first batch begins, and when it is full.
+            assert armed.bench.plane.wait_until_ms
+            try:
+                futures.append(armed.kit.append(0, b"x" * 1500))
+            except KeyboardInterrupt:
+                interruptions += 1
+        assert interruptions == 1
+        assert armed.deliver() == 4 - number  # a record that finds the batch full is not taken
+        assert all(future.done() for future in futures)
+        armed.kit.assert_all_memory_is_back()
+        armed.close()

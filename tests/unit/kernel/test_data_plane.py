@@ -7,6 +7,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -284,21 +285,26 @@ def test_outside_of_its_transaction_no_record_is_taken(transactional: Bench) -> 
     part = bench.part("t", 0)
     first, second = object(), object()
 
-    record = (1_700_000_000_000, None, b"v", None, None)
-    assert part.try_append(*record, None)[0] is None
-    assert part.try_append(*record, first)[0] is None
+    def is_taken(transaction: object) -> bool:
+        record = (1_700_000_000_000, None, b"v", None, None)
+        append = SimpleNamespace(record=record, transaction=transaction, buffer=None, future=None)
+        assert not part.append(append)
+        return append.future is not None
+
+    assert not is_taken(None)
+    assert not is_taken(first)
     bench.plane.begin_transaction(first, False)
     # Version 1: its partitions would have to be added first.
-    assert part.try_append(*record, first)[0] is None
+    assert not is_taken(first)
     bench.plane.end_transaction()
     bench.plane.begin_transaction(first, True)
-    assert part.try_append(*record, first)[0] is not None
+    assert is_taken(first)
     bench.plane.end_transaction()
-    assert part.try_append(*record, first)[0] is None
+    assert not is_taken(first)
     bench.plane.begin_transaction(second, True)
-    assert part.try_append(*record, first)[0] is None
-    assert part.try_append(*record, second)[0] is not None
-    assert part.try_append(*record, first)[0] is None
+    assert not is_taken(first)
+    assert is_taken(second)
+    assert not is_taken(first)
 
 
 @pytest.mark.parametrize("another", [False, True])
@@ -626,9 +632,10 @@ def test_whatever_allocation_fails_no_batch_is_left_behind(bench: Bench) -> None
     failed = 0
     for number in range(60):
         record = (1_700_000_000_000, None, b"v" * 900, None, print)
+        append = SimpleNamespace(record=record, transaction=None, buffer=None, future=None)
         hooks.set_nomemory(number, number + 1)
         try:
-            part.try_append(*record)
+            part.append(append)
         except MemoryError:
             failed += 1
         finally:

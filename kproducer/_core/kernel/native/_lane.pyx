@@ -909,37 +909,41 @@ cdef class FastPart:
         """The producer is being closed: take no more records. What it has will be sent."""
         self.is_refusing = True
 
-    def try_append(self, timestamp_ms, key, value, headers, on_delivery, transaction=None, buffer=None):
+    def append(self, append):
         """Encode one record; begin a batch with it if none is open.
 
+        A signal handler may raise as soon as this returns, or wakes the I/O thread. So what was done is in ``append``.
+
         Args:
-            transaction: to which the record belongs; ``None``: the producer has none.
-            buffer: for the batch, if one is begun; ``None``: it takes one from the pool.
+            append: has ``record``; ``transaction``, ``None`` if the producer has none; ``buffer`` for the batch, if one is
+                begun, ``None`` for one from the pool. Gets ``future`` when the record was taken; ``buffer`` becomes
+                ``None`` when it is in use.
 
         Returns:
-            (the record's future, whether ``buffer`` is in use, whether the open batch had no room and was closed: then
-            call again, ``compress_last`` first). With neither a future nor a closed batch, nothing has changed: the
-            partition is not armed any more, or not for this transaction, or there is no memory: ``needed_bytes`` says
-            how much a batch takes.
+            Whether the open batch had no room and was closed: then call again, ``compress_last`` first. Otherwise, if
+            the record was not taken, nothing has changed: the partition is not armed any more, or not for this
+            transaction, or there is no memory: ``needed_bytes`` says how much a batch takes.
 
         Raises:
             TypeError, ValueError, OverflowError: as ``BatchWriter.append``.
         """
         cdef Record record
-        cdef bytes tail = fill_record(&record, timestamp_ms, key, value, headers)
+        cdef bytes tail
         cdef RecordFuture future = new_future(self.plane._future_type)
         cdef FastBatch begun = None
-        cdef bint is_used = False
-        cdef int taken = 0
-        if buffer is not None:
-            begun = new_batch(self, buffer)
+        timestamp_ms, key, value, headers, on_delivery = append.record
+        tail = fill_record(&record, timestamp_ms, key, value, headers)
+        if append.buffer is not None:
+            begun = new_batch(self, append.buffer)
         try:
-            taken = append_to_part(self, &record, future, on_delivery, None, transaction, begun, RETURN_CLOSED)
-            is_used = begun is not None and begun.c.part != NULL
+            return append_to_part(self, &record, future, on_delivery, None, append.transaction, begun, RETURN_CLOSED) == 2
         finally:
-            if begun is not None and not is_used:
+            if begun is not None and begun.c.part != NULL:
+                append.buffer = None
+            if future._outcome is not None:
+                append.future = future
+            if begun is not None and begun.c.part == NULL:
                 begun.abandon()
-        return future if taken == 1 else None, is_used, taken == 2
 
     def compress_last(self):
         """Compress the last batch that takes no more records, if the I/O thread has enough to compress.
@@ -1359,14 +1363,17 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                     break
                 begun = new_batch(part, buffer)
     finally:
-        if wakes:
-            plane.wake()
-        if begun is not None and begun is not given:
-            begun.abandon()
-        if buffer is not None:
-            plane._deallocate(buffer)
-        if larger is not None:
-            plane._deallocate(larger)
+        # A signal handler may raise in each of these.
+        try:
+            if begun is not None and begun is not given:
+                begun.abandon()
+            if buffer is not None:
+                plane._deallocate(buffer)
+            if larger is not None:
+                plane._deallocate(larger)
+        finally:
+            if wakes:
+                plane.wake()
     if taken and sticky is not None:
         count_record(sticky, record.key_size, record.value_size)
     return taken
