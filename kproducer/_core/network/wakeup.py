@@ -43,13 +43,17 @@ class Wakeup:
         with self._lock:
             if self._woken or self._closed:
                 return
-            self._woken = True
-            if self._waiting:
-                # close() takes the lock too, so the descriptor cannot be closed and reused meanwhile.
-                try:  # noqa: SIM105 - suppress() would be three calls for each wake-up
+            try:
+                self._woken = True
+                if self._waiting:
+                    # close() takes the lock too, so the descriptor cannot be closed and reused meanwhile.
                     self._writer.send(b"\0")
-                except BlockingIOError:
-                    pass
+            except BlockingIOError:
+                pass
+            except BaseException:
+                # Ctrl-C, perhaps before anything was written: later calls must not rely on this one.
+                self._woken = False
+                raise
 
     def begin_wait(self) -> bool:
         """Announce a wait; returns False if it must not block because a signal is pending."""

@@ -140,3 +140,22 @@ def test_a_signal_at_the_end_of_a_wait_does_not_stop_later_ones() -> None:
         if not is_reached:
             break
     assert at_line >= 2
+
+
+def test_an_interrupted_signal_keeps_none_back_that_comes_later() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    for at_line in count():
+        wakeup = Wakeup()
+        wakeup.begin_wait()
+        try:
+            _, reached = interrupted(wakeup.signal, at_line, interrupt)
+        except KeyboardInterrupt:
+            reached = True
+        wakeup.signal()
+        assert is_readable(wakeup)
+        wakeup.close()
+        if not reached:
+            break
+    assert at_line > 5
