@@ -985,7 +985,8 @@ cdef class SocketIo:
             if state.broken or lane.behind_python or lane.needs_python:
                 continue
             if self.step.next_ms(lane) <= now_ms:
-                self.step.drain(lane, now_ms)
+                # The lanes before may have compressed for long.
+                self.step.drain(lane, kp_now_ms())
                 self.write_lane(state, made)
 
     cdef void write_lane(self, SocketState *state, Py_ssize_t *made) noexcept nogil:
@@ -1015,6 +1016,7 @@ cdef class SocketIo:
         until_ms = min(until_ms, self.expiry_ms())
         self.step.set_sleep(self.step.plane, min(until_ms, self.next_ms()))
         lanes_ms = min(until_ms, self.next_ms())
+        now_ms = kp_now_ms()  # the drain before may have lasted
         left_ms = lanes_ms - now_ms if lanes_ms > now_ms else 0
         ready = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, <int>min(left_ms, <int64_t>3600000))
         self.step.set_sleep(self.step.plane, INT64_MIN)

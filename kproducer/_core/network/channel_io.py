@@ -182,7 +182,6 @@ class PortableChannelIo:
 
     def _before_wait(self) -> Iterator[Event]:
         """Have lanes look at what they hold, and write what is due, unless Python has something before it."""
-        now_ms = self._monotonic_ms()
         for lane in self._plane.lanes:
             channel: KafkaChannel = lane.owner
             if channel.is_closed:
@@ -191,7 +190,7 @@ class PortableChannelIo:
                 yield from self._feed_lane(channel, lane, b"")
             lane.is_behind_python = bool(channel.sends)
             if channel.lane is lane and not lane.is_stalled and not lane.is_behind_python:
-                lane.drain(now_ms)
+                lane.drain(self._monotonic_ms())  # the lanes before may have compressed for long
                 yield from self._write_lane(channel, lane)
 
     def _write_lane(self, channel: KafkaChannel, lane: Any) -> Iterator[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -125,6 +126,19 @@ def test_one_drain_compresses_at_most_a_megabyte_and_a_request_more() -> None:
             made.append(bench.lane.drain(bench.now_ms))
             bench.sent()
         assert made == [130, 130, 40, 0]  # of one record each
+    finally:
+        bench.close()
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_a_request_times_out_by_the_time_after_its_compression(compression: str) -> None:
+    bench = Bench(compression=compression)
+    try:
+        given_ms = time.monotonic_ns() // 1_000_000 - 5000
+        bench.send("t", 0, b"v" * 500)
+        assert bench.lane.drain(given_ms) == 1
+        ((_, sent_ms, *_),) = bench.lane.take_requests()
+        assert sent_ms - given_ms >= (0 if compression == "none" else 5000)
     finally:
         bench.close()
 

@@ -387,3 +387,40 @@ def test_a_failed_write_of_a_lane_ends_the_connection_after_its_last_response(se
         selector.poll(0)
         assert set(selector.disconnected) == {"0"}
         assert payloads(selector) == [b"the last response"]
+
+
+@pytest.mark.skipif(data_plane is None, reason="lanes are part of the native kernel")
+def test_a_lane_that_sends_after_another_one_has_the_time_after_that(selector: Selector) -> None:
+    bench = Bench(has_wake_descriptor=selector.io.wake_of_plane() is None, first_bytes=1024)
+    bench.plane.remove_lane(bench.lane)
+    ended_ms: list[int] = []
+
+    def now_ms() -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def send(pieces: list[memoryview]) -> int:
+        began_ms = now_ms()
+        while now_ms() < began_ms + 2:
+            pass
+        ended_ms.append(now_ms())
+        return sum(map(len, pieces))
+
+    with Listener() as listener, contextlib.ExitStack() as on_exit:
+        on_exit.callback(bench.close)
+        selector.io.use_plane(bench.plane, lambda lane: None, now_ms)
+        lanes = []
+        for name in ("0", "1"):
+            connect(selector, listener, name)
+        for name in ("0", "1"):
+            channel = selector._channels[name]
+            bench.lane = data_plane.FastLane(
+                bench.plane, channel, channel.transport.fileno(), 9, b"", 5, 1 << 20, send
+            )
+            bench.plane.add_lane(bench.lane)
+            selector.io.use_lane(channel, bench.lane)
+            bench.lane.is_armed = True
+            lanes.append(bench.lane)
+            bench.send("t", int(name), b"v")
+        selector.poll(0)
+        sent_ms = [each.take_requests()[0][1] for each in lanes]
+        assert sent_ms[1] >= ended_ms[0]

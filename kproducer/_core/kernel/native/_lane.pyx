@@ -170,6 +170,10 @@ cdef class Codec:
 
 # -- the producer ----------------------------------------------------------------------------------------------
 
+cdef int64_t system_ms() noexcept nogil:
+    return kp_now_ms()
+
+
 @cython.final
 cdef class Plane:
     """The data plane of one producer.
@@ -222,6 +226,8 @@ cdef class Plane:
         if codec is not None:
             self._codec = codec
             self.c.codec = codec.c
+            if now_ms is None:
+                self.c.clock_ms = system_ms
         self._batch_size = batch_size
         self._largest_bytes = batch_size if codec is None else max(batch_size, sizes[0])
         self._first_bytes = first_bytes

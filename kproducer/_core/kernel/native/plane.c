@@ -650,7 +650,7 @@ static int drain_once(KpLane *lane, int64_t now_ms, int64_t *compressed_bytes) {
         free(request);
         return no_memory ? -1 : 0;
     }
-    request->sent_ms = now_ms;
+    request->sent_ms = *compressed_bytes && lane->plane->clock_ms ? lane->plane->clock_ms() : now_ms;
     *(lane->last ? &lane->last->next : &lane->first) = request;
     lane->last = request;
     if (!lane->unwritten) lane->unwritten = request;
@@ -665,6 +665,7 @@ int kp_lane_drain(KpLane *lane, int64_t now_ms) {
     /* Not for too long: responses wait meanwhile. */
     while (compressed_bytes < MOST_COMPRESSED_BYTES && (result = drain_once(lane, now_ms, &compressed_bytes)) > 0) {
         made++;
+        now_ms = lane->last->sent_ms;
         if (kp_lane_write(lane)) break;     /* the next write reports it */
     }
     return result < 0 ? result : made;

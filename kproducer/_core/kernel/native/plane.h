@@ -94,6 +94,7 @@ struct KpPlane {
     int64_t generation, producer_id;
     int16_t producer_epoch;
     KpCodec *codec;             /* fixed; NULL: no compression */
+    int64_t (*clock_ms)(void);  /* fixed; after a compression, which may last. NULL: the time that was given holds */
     atomic_int plain_count;     /* with a codec: batches that the I/O thread is to compress */
 };
 

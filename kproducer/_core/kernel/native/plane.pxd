@@ -38,6 +38,7 @@ cdef extern from "plane.h" nogil:
         bint is_transactional
         int64_t generation
         KpCodec *codec
+        int64_t (*clock_ms)() noexcept nogil
         int plain_count
     ctypedef struct KpTopic:
         KpPart **parts
