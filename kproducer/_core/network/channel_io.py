@@ -177,8 +177,8 @@ class PortableChannelIo:
         return frames
 
     def busy_channels(self) -> Iterable[KafkaChannel]:
-        """Channels whose lanes have moved bytes lately."""
-        return () if self._plane is None else [lane.owner for lane in self._plane.lanes if lane.requests]
+        """Channels whose lanes have moved bytes lately, or wait for an answer."""
+        return () if self._plane is None else _busy_owners(self._plane.lanes)
 
     def _before_wait(self) -> Iterator[Event]:
         """Have lanes look at what they hold, and write what is due, unless Python has something before it."""
@@ -239,6 +239,10 @@ class PortableChannelIo:
 
 def _no_lanes(lane: Any) -> None:
     raise AssertionError("there are no lanes")
+
+
+def _busy_owners(lanes: Iterable[Any]) -> list[KafkaChannel]:
+    return [lane.owner for lane in lanes if lane.requests or lane.in_flight]
 
 
 _SOCKET_OF = attrgetter("native_socket")
@@ -321,7 +325,7 @@ class NativeChannelIo:
         return frames
 
     def busy_channels(self) -> Iterable[KafkaChannel]:
-        return () if self._plane is None else [lane.owner for lane in self._plane.lanes if lane.requests]
+        return () if self._plane is None else _busy_owners(self._plane.lanes)
 
     def written(self, event: Event, completed: list[NetworkSend]) -> None:
         channel, _, sent, code, _, _, _ = event

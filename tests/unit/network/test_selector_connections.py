@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -12,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 import kproducer._core.network.selector as selector_module
+from kproducer._core.kernel import data_plane
 from kproducer._core.network.network_send import NetworkSend
 from kproducer._core.network.selector import Selector
 from kproducer._core.network.transport_layer import TransportLayer
@@ -19,6 +21,7 @@ from kproducer.errors import DisconnectedError, IllegalStateError, NetworkError
 from kproducer.errors.internal_errors import IdleDisconnectError
 from tests.support.loopback import HOST, Listener, closed_port, frame, open_descriptors, poll_until
 from tests.support.manual_clock import ManualClock
+from tests.support.units.lane_bench import Bench
 from tests.unit.network.conftest import MAX_IDLE_MS, connect
 
 
@@ -190,6 +193,30 @@ def test_no_idle_close_while_a_frame_is_partly_written(selector: Selector, clock
         assert big.is_stalled
         clock.advance(MAX_IDLE_MS * 2)
         selector.poll(0)
+        assert selector.disconnected == {}
+
+
+@pytest.mark.skipif(data_plane is None, reason="lanes are part of the native kernel")
+def test_no_idle_close_while_a_lane_waits_for_an_answer(selector: Selector, clock: ManualClock) -> None:
+    with Listener() as listener, contextlib.ExitStack() as on_exit:
+        peer = connect(selector, listener, "0")
+        bench = Bench(has_wake_descriptor=selector.io.wake_of_plane() is None)
+        on_exit.callback(bench.close)
+        bench.plane.remove_lane(bench.lane)
+        channel = selector.channel("0")
+        assert channel is not None
+        bench.lane = data_plane.FastLane(
+            bench.plane, channel, channel.transport.fileno(), 9, b"", 5, 1 << 20, None
+        )
+        selector.io.use_plane(bench.plane, lambda lane: None, clock.monotonic_ms)
+        bench.plane.add_lane(bench.lane)
+        selector.io.use_lane(channel, bench.lane)
+        bench.lane.is_armed = True
+        clock.advance(MAX_IDLE_MS)
+        bench.send("t", 0, b"v")
+        selector.poll(0)
+        assert peer.recv(1000)
+        assert bench.lane.in_flight == 1
         assert selector.disconnected == {}
 
 
