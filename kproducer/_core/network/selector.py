@@ -115,6 +115,7 @@ class Selector:
         self._sending: dict[KafkaChannel, None] = {}  # with frames queued since the last poll
         self._closed = False
         self._resumed: list[NetworkReceive] = []  # frames that a lane has left behind
+        self._unusable: dict[KafkaChannel, KafkaError] = {}  # for the same reason: to be reported
         self._next_idle_ms = NEVER_MS  # no connection is idle for too long before
         self.connected: list[str] = []
         self.disconnected: dict[str, KafkaError] = {}
@@ -226,21 +227,27 @@ class Selector:
 
     @property
     def is_resuming(self) -> bool:
-        """Whether the next poll reports frames that a lane has left behind."""
-        return bool(self._resumed)
+        """Whether the next poll reports what a lane has left behind."""
+        return bool(self._resumed or self._unusable)
 
     def channel(self, connection_id: str) -> KafkaChannel | None:
         """The channel of a connection."""
         return self._channels.get(connection_id)
 
     def resume(self, channel: KafkaChannel, received: bytes, unwritten: list[NetworkSend]) -> None:
-        """Go on where a lane has stopped: with what it has read, and with frames partly written."""
+        """Go on where a lane has stopped: with what it has read, and with frames partly written.
+
+        If that is not possible, ``disconnected`` tells it: this poll or the next one.
+        """
         self._io.use_lane(channel, None)
         if channel.is_closed:
             return
         if received:
             frames: list[bytes] = []
-            channel.assembler.feed(memoryview(received), frames)
+            try:
+                channel.assembler.feed(memoryview(received), frames)
+            except RemoteProtocolError as error:
+                self._unusable[channel] = type(error)(f"{channel.address}: {error}")
             self._resumed.extend((channel.connection_id, payload) for payload in frames)
         for send in unwritten:
             send.is_stalled = channel.is_stalled = True
@@ -280,7 +287,7 @@ class Selector:
         self.completed_sends = []
         self.disconnected = {}
         buffered = list(self._buffered)
-        if not self._wakeup.begin_wait() or buffered or self._resumed:
+        if not self._wakeup.begin_wait() or buffered or self.is_resuming:
             timeout_ms = 0
         sending, self._sending = list(self._sending), {}
         served: dict[KafkaChannel, None] = {}
@@ -292,6 +299,10 @@ class Selector:
             self._take_frames_of_lanes()
         finally:
             self._wakeup.end_wait()
+        while self._unusable:
+            channel, error = self._unusable.popitem()
+            if self._channels.get(channel.connection_id) is channel:
+                self._fail(channel, error)
         for channel in buffered:
             if channel in self._buffered:
                 self._serve((channel, READ))
@@ -326,8 +337,8 @@ class Selector:
         """Do what the event allows. An error ends this connection and no other."""
         channel: KafkaChannel = event[0]
         mask: int = event[1]
-        if self._channels.get(channel.connection_id) is not channel:
-            return  # ended earlier in this poll
+        if self._channels.get(channel.connection_id) is not channel or channel in self._unusable:
+            return  # ended earlier in this poll, or is about to be
         doing = "connect to"
         try:
             if not channel.is_ready:

@@ -17,7 +17,7 @@ from kproducer._core.kernel import data_plane
 from kproducer._core.network.network_send import NetworkSend
 from kproducer._core.network.selector import Selector
 from kproducer._core.network.transport_layer import TransportLayer
-from kproducer.errors import DisconnectedError, IllegalStateError, NetworkError
+from kproducer.errors import DisconnectedError, IllegalStateError, NetworkError, RemoteProtocolError
 from kproducer.errors.internal_errors import IdleDisconnectError
 from tests.support.loopback import HOST, Listener, closed_port, frame, open_descriptors, poll_until
 from tests.support.manual_clock import ManualClock
@@ -218,6 +218,26 @@ def test_no_idle_close_while_a_lane_waits_for_an_answer(selector: Selector, cloc
         assert peer.recv(1000)
         assert bench.lane.in_flight == 1
         assert selector.disconnected == {}
+
+
+@pytest.mark.parametrize("received", [b"HTTP/1.1 400", b"\x80\0\0\0"])
+def test_what_a_lane_has_read_and_is_no_frame_ends_its_connection_alone(
+    selector: Selector, received: bytes
+) -> None:
+    with Listener() as listener:
+        connect(selector, listener, "wrong")
+        peer = connect(selector, listener, "right")
+        peer.sendall(frame(b"an answer"))
+        channel = selector.channel("wrong")
+        assert channel is not None
+        selector.resume(channel, frame(b"the last answer") + received, [])
+        receives = []
+        while "wrong" not in selector.disconnected or len(receives) < 2:
+            selector.poll(100)
+            receives += selector.completed_receives
+        assert isinstance(selector.disconnected["wrong"], RemoteProtocolError)
+        assert str(channel.address) in str(selector.disconnected["wrong"])
+        assert sorted(receives) == [("right", b"an answer"), ("wrong", b"the last answer")]
 
 
 def test_a_negative_idle_time_means_never(make_selector: Callable[..., Selector], clock: ManualClock) -> None:
