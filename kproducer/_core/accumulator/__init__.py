@@ -16,6 +16,8 @@ Invariants, each with its test in ``tests/unit/accumulator/``:
 - A batch is in a queue and incomplete, or neither, even if Ctrl-C interrupts the append
   (``test_record_accumulator_memory``, as the next one).
 - A buffer has one owner: an append, a batch or the pool.
+- The batches of a partition are in its queue or in a lane, all of them, even if Ctrl-C or a lack of memory
+  interrupts the change; a lane's buffers have one owner as well (``test_interrupted_lanes``).
 - A thread does not wait for a lock that it holds, nor for a queue while it holds another queue or the pool;
   Ctrl-C while a lock is being taken leaves it free (``test_owned_lock``).
 """
