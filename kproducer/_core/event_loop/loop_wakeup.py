@@ -47,6 +47,10 @@ class LoopWakeup:
         except RuntimeError:
             self._actions.clear()
             return False
+        except BaseException:
+            # Ctrl-C, perhaps before anything was scheduled: later calls must not rely on this one.
+            self._is_scheduled = False
+            raise
         return True
 
     def _run(self) -> None:
@@ -67,5 +71,5 @@ class LoopWakeup:
         finally:
             # Also after an exception: the remaining actions must not be forgotten.
             if self._actions:
-                self._is_scheduled = True
                 self.loop.call_soon(self._run)
+                self._is_scheduled = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from kproducer._core.event_loop.loop_waiters import LoopWaiters, SendFuture
 from kproducer._core.event_loop.loop_wakeup import LoopWakeup
+from tests.support.interruption import interrupt_after
 
 
 class Record:
@@ -87,3 +90,20 @@ def test_an_action_that_raises_loses_no_other(error: type[BaseException], calls:
     assert done == [1]
     assert len(attempts) == calls
     loop.close()
+
+
+def test_an_interrupted_wake_up_of_the_loop_keeps_no_later_one_back() -> None:
+    codes = {LoopWakeup.post.__code__, asyncio.BaseEventLoop.call_soon_threadsafe.__code__}
+    for number in itertools.count(1):
+        loop = asyncio.new_event_loop()
+        wakeup = LoopWakeup(loop)
+        done: list[int] = []
+        post = functools.partial(wakeup.post, functools.partial(done.append, 1))
+        interrupted = interrupt_after(number, codes, post, as_signals_do=True)
+        wakeup.post(functools.partial(done.append, 2))
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        assert done in ([1, 2], [2])
+        if not interrupted:
+            break
+    assert number > 3
