@@ -88,6 +88,9 @@ class KafkaProducer:
     ``CancelledError``, which is closed like any other error.)
     """
 
+    # Compiled code reads the slot without a lookup by name.
+    __slots__ = ("__dict__", "__weakref__", "_fast_send")
+
     @hides_arguments
     def __init__(
         self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerSettings]
