@@ -53,6 +53,7 @@ class BuiltInPartitioner:
         queue_size_range: smallest and largest queue among the topic's available partitions, or ``None`` when
             no queue holds more than another. Written by the I/O thread.
         unavailable_nodes: brokers that have accepted nothing for too long. Written by the I/O thread.
+        snapshot: the last one that the I/O thread has seen; ``None``: none.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class BuiltInPartitioner:
     ) -> None:
         self._topic = topic
         self._slots = slots
+        slots.choose = self.choose
         self._batch_size = batch_size
         self._queue_size = queue_size
         self._adaptive = adaptive
@@ -80,6 +82,7 @@ class BuiltInPartitioner:
         self._random = random or random_module.Random()
         self.queue_size_range: tuple[int, int] | None = None
         self.unavailable_nodes = _NO_NODES
+        self.snapshot: MetadataSnapshot | None = None
 
     def peek(self, snapshot: MetadataSnapshot) -> StickyPartition:
         """The present choice, made now if there is none. Two threads may race; both get the winner's."""
@@ -119,7 +122,7 @@ class BuiltInPartitioner:
             and not (
                 is_last_batch_full
                 and produced
-                and produced >= sticky.switch_at_bytes * min(STICKY_BYTES / self._batch_size, 1)
+                and produced >= sticky.least_bytes
             )
             # The present partition stays: it exists and has a leader, or no partition of the topic has one.
             and sticky.partition < len(partitions)
@@ -129,12 +132,23 @@ class BuiltInPartitioner:
         self._slots.sticky = self._choose(snapshot)
         return True
 
+    def choose(self) -> StickyPartition | None:
+        """Another choice, for a compiled append that has found the batch at its end. ``None``: it cannot be made."""
+        snapshot = self.snapshot
+        if snapshot is None or not snapshot.partition_count(self._topic):
+            return None
+        return self._choose(snapshot)
+
     def _choose(self, snapshot: MetadataSnapshot) -> StickyPartition:
         """Draw a partition. It is to be switched after a full batch, in bytes of records as estimated now."""
         full_bytes = self._batch_size
+        least_bytes = min(full_bytes, STICKY_BYTES)
         if self._ratio is not None:
-            full_bytes = int(full_bytes / min(max(self._ratio.ratio, 0.01), 1.0))
-        return StickyPartition(self.next_partition(snapshot), full_bytes, RECORD_OVERHEAD_BYTES)
+            ratio = min(max(self._ratio.ratio, 0.01), 1.0)
+            full_bytes, least_bytes = int(full_bytes / ratio), int(least_bytes / ratio)
+        return StickyPartition(
+            self.next_partition(snapshot), least_bytes, full_bytes, RECORD_OVERHEAD_BYTES
+        )
 
     def next_partition(self, snapshot: MetadataSnapshot) -> int:
         """Draw a partition, even if none is available.

@@ -109,7 +109,7 @@ class ReadyBatches:
         lingered; it was sent before; a thread waits for memory; a flush or the close is under way.
         """
         if snapshot is not self._counted_snapshot or len(self._queues.topics) != self._counted_topics:
-            self._publish_partition_counts(snapshot)
+            self._publish_snapshot(snapshot)
         return self._ready.look(snapshot, now_ms, self.sends_everything())
 
     def may_have_more(self) -> bool:
@@ -132,14 +132,17 @@ class ReadyBatches:
         if queues.active or blocked or self._load.is_published:
             self._load.publish(queues.topics, list(queues.active) + list(blocked), snapshot)
 
-    def _publish_partition_counts(self, snapshot: MetadataSnapshot) -> None:
-        """Set how many partitions each topic has for compiled appends, which decline topics with none.
+    def _publish_snapshot(self, snapshot: MetadataSnapshot) -> None:
+        """Set what compiled appends need: how many partitions each topic has, and where they may go next.
+
+        They decline topics without partitions.
 
         Also after a topic was added: the count that came with it may be from an older snapshot.
         """
         topics = list(self._queues.topics.items())
         for topic, queues in topics:
             queues.slots.partition_count = snapshot.partition_count(topic) or 0
+            queues.partitioner.snapshot = snapshot
         self._counted_snapshot, self._counted_topics = snapshot, len(topics)
 
     def drain(

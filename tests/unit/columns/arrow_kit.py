@@ -208,7 +208,7 @@ class Batches:
         if kind.append is not None:
             self.slots = kind.append.TopicSlots()
             self.slots.slots = [kind.append.AppendSlot(threading.RLock()) for _ in range(partition_count + 1)]
-            self.slots.sticky = kind.append.StickyPartition(self.sticky, 2**60, 9)
+            self.slots.sticky = kind.append.StickyPartition(self.sticky, 2**60, 2**60, 9)
 
     def append(self, partition: int, record: tuple[Any, ...]) -> tuple[tuple[str, int, int], int]:
         """What the accumulator does: append, or make a batch first. Returns its result and the index."""

@@ -60,7 +60,7 @@ class Stage:
         self.slots = native.TopicSlots()
         self.slots.partition_count = PARTITION_COUNT
         self.slots.slots = [native.AppendSlot(threading.RLock()) for _ in range(PARTITION_COUNT)]
-        self.slots.sticky = native.StickyPartition(0, sticky_bytes, 9)
+        self.slots.sticky = native.StickyPartition(0, sticky_bytes, sticky_bytes, 9)
         self.ignores_keys = ignores_keys
         for partition in range(PARTITION_COUNT):
             self.open_batch(partition, size)
@@ -173,7 +173,7 @@ def test_rows_for_the_sticky_partition_are_declined_once_it_should_be_switched()
         assert stage.send(rows, locations, stop - 20) == stop
         assert stage.slots.sticky.produced_bytes == 600
         assert stage.send(rows, locations, stop) == stop
-        stage.slots.sticky = native.StickyPartition(partition + 1, 300, 9)
+        stage.slots.sticky = native.StickyPartition(partition + 1, 300, 300, 9)
     assert stage.send(rows, locations, 40) == 60
     batch_results = [slot.appender.batch_result for slot in stage.slots.slots]
     runs = [(batch_results.index(result), len(list(run))) for result, run in

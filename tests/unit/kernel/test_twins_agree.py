@@ -392,7 +392,7 @@ class Producers(RuleBasedStateMachine):
     @rule(partition=st.integers(0, 2))
     def choose(self, partition: int) -> None:
         for p in self.producers:
-            p.topic.sticky = p.twin.StickyPartition(partition, 150, 9)
+            p.topic.sticky = p.twin.StickyPartition(partition, 150, 150, 9)
 
     @rule(is_open=st.booleans())
     def open_or_close_the_producer(self, is_open: bool) -> None:

@@ -39,6 +39,7 @@ cdef class AppendSlot:
 
 cdef class StickyPartition:
     cdef readonly Py_ssize_t partition
+    cdef readonly long long least_bytes
     cdef public long long produced_bytes
     cdef readonly long long switch_at_bytes
     cdef readonly long long force_switch_at_bytes
@@ -62,6 +63,7 @@ cdef class TopicSlots:
     cdef public list slots
     cdef public StickyPartition sticky
     cdef public Py_ssize_t partition_count
+    cdef public object choose
 
 
 cdef inline AppendSlot slot_of(TopicSlots topic, Py_ssize_t partition):

@@ -114,13 +114,16 @@ cdef class StickyPartition:
     Attributes:
         partition: its number.
         produced_bytes: appended since it was chosen, before compression.
+        least_bytes: a batch that is closed before it is full is the last one from here on.
         switch_at_bytes: the next full batch from here on is the last one.
         force_switch_at_bytes: the limit, whether the batch is full or not.
         record_overhead_bytes: added to the size of each record's key and value.
     """
 
-    def __cinit__(self, Py_ssize_t partition, long long switch_at_bytes, long long record_overhead_bytes):
+    def __cinit__(self, Py_ssize_t partition, long long least_bytes, long long switch_at_bytes,
+                  long long record_overhead_bytes):
         self.partition = partition
+        self.least_bytes = least_bytes
         self.switch_at_bytes = switch_at_bytes
         self.force_switch_at_bytes = 2 * switch_at_bytes
         self.record_overhead_bytes = record_overhead_bytes
@@ -134,6 +137,7 @@ cdef class TopicSlots:
         slots: ``AppendSlot`` by partition number; ``None`` where nothing was sent yet.
         sticky: the present ``StickyPartition``; ``None`` before the first one.
         partition_count: as of the metadata that the I/O thread saw last; 0: not known.
+        choose: makes another ``StickyPartition``; it returns ``None`` if it does not know the topic.
     """
 
     def __cinit__(self):

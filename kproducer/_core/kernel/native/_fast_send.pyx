@@ -36,7 +36,7 @@ from kproducer._core.kernel.native._append cimport (
 )
 from kproducer._core.kernel.native._batch cimport Record, partition_of_key, regular_headers
 from kproducer._core.kernel.native._completion cimport RecordFuture, new_future
-from kproducer._core.kernel.native._lane cimport COMPRESS, LEAVE, FastPart, append_to_part
+from kproducer._core.kernel.native._lane cimport APPENDED, COMPRESS, ELSEWHERE, LEAVE, Backlog, FastPart, append_to_part
 
 cdef extern from "Python.h":
     int PyCallable_Check(PyObject* op) noexcept
@@ -164,8 +164,9 @@ cdef class FastSend:
         cdef StickyPartition sticky = None
         cdef RecordAppender appender
         cdef AppendSlot slot
-        cdef FastPart part
         cdef Record record
+        cdef Backlog backlog
+        cdef int appended
         cdef bytes tail = None
         cdef Py_ssize_t number
         cdef Py_ssize_t count
@@ -204,18 +205,38 @@ cdef class FastSend:
                 number = partition_of_key(record.key, record.key_size, count)
         slot = slot_of(slots, number)
         if slot is not None and slot.part is not None:
-            part = <FastPart?>slot.part
             # `slots` were there just now, so this is the transaction in which they were.
-            if not append_to_part(part, &record, future, on_delivery, sticky, part.plane.transaction, None,
-                                  LEAVE if self._leaves_compression else COMPRESS):
-                return None
-            return future
+            transaction = (<FastPart?>slot.part).plane.transaction
+            backlog = LEAVE if self._leaves_compression else COMPRESS
+            # Twice: there may be a single partition, with too little room left in its batch.
+            for _ in range(3):
+                appended = append_to_part(
+                    <FastPart?>slot.part, &record, future, on_delivery, sticky, transaction, None, backlog
+                )
+                if appended != ELSEWHERE:
+                    return future if appended == APPENDED else None
+                sticky = next_choice(slots, sticky)
+                slot = None if sticky is None else slot_of(slots, sticky.partition)
+                if slot is None or slot.part is None:
+                    return None
+            return None
         appender = open_appender(slots, number, sticky)
         if appender is None or not appender.append_record(&record, future, on_delivery):
             return None
         if sticky is not None:
             count_record(sticky, record.key_size, record.value_size)
         return future
+
+
+cdef StickyPartition next_choice(TopicSlots slots, StickyPartition sticky):
+    """The choice after ``sticky``, made now unless another thread has made it. ``None``: the general path makes it."""
+    if slots.choose is None:
+        return None
+    chosen = slots.choose()
+    # No Python code runs in between.
+    if chosen is not None and slots.sticky is sticky:
+        slots.sticky = <StickyPartition?>chosen
+    return slots.sticky
 
 
 cdef FastSend fast_send_of(object producer):

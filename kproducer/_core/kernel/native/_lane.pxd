@@ -96,8 +96,13 @@ cdef enum Backlog:
     LEAVE           # the I/O thread will, as the caller must not be blocked
     RETURN_CLOSED   # the caller may, after it has released the locks that it holds
 
-# Appends to the armed partition. 0: the general path has to do it, nothing has changed. 2, only with RETURN_CLOSED: the
-# open batch has no room, and was closed.
+cdef enum Appended:
+    NOT_APPENDED    # the general path has to do it, nothing has changed
+    APPENDED
+    CLOSED          # only with RETURN_CLOSED: the open batch has no room, and was closed
+    ELSEWHERE       # only with `sticky`: the batch is at its end, and the record is to go to another partition
+
+# Appends to the armed partition. Returns one of `Appended`.
 # `sticky`: why it was chosen. `transaction`: to which the record belongs. `given`: a batch without records that may be
 # used.
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,

@@ -942,7 +942,7 @@ cdef class FastPart:
         if append.buffer is not None:
             begun = new_batch(self, append.buffer)
         try:
-            return append_to_part(self, &record, future, on_delivery, None, append.transaction, begun, RETURN_CLOSED) == 2
+            return append_to_part(self, &record, future, on_delivery, None, append.transaction, begun, RETURN_CLOSED) == CLOSED
         finally:
             if begun is not None and begun.c.part != NULL:
                 append.buffer = None
@@ -1300,6 +1300,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                     batch = <FastBatch>part.c.open.owner
                     writer = batch.appender.writer
                     if sticky is not None and should_switch_partition(sticky, writer):
+                        taken = ELSEWHERE
                         break
                     taken = append(batch, record, future, on_delivery)
                     if not taken and larger is not None:
@@ -1317,9 +1318,12 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         wanted = max(writer.position + upper_bound(record), 2 * writer._size)
                     else:
                         part.fills_batches = True
+                        if sticky is not None:
+                            # No small batch is to be left here.
+                            sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
                         if backlog == RETURN_CLOSED:
                             wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
-                            taken = 2
+                            taken = CLOSED
                             break
                         if backlog == COMPRESS and has_enough_to_compress(plane):
                             if compression_lock is None:
@@ -1329,7 +1333,12 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                                 closed.compression_lock = compression_lock
                                 kp_part_begin_compression(&part.c, early_ms or kp_now_ms())
                                 continue
-                elif sticky is not None and sticky.produced_bytes >= sticky.switch_at_bytes:
+                        elif sticky is not None:
+                            wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
+                            taken = ELSEWHERE
+                            break
+                elif sticky is not None and sticky.produced_bytes >= sticky.least_bytes:
+                    taken = ELSEWHERE
                     break
                 if begun is not None and not wanted:
                     # As RecordBatchBuilder: only the first record may take more than ``batch_size``.
@@ -1380,6 +1389,6 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
         finally:
             if wakes:
                 plane.wake()
-    if taken and sticky is not None:
+    if taken == APPENDED and sticky is not None:
         count_record(sticky, record.key_size, record.value_size)
     return taken

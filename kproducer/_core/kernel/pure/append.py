@@ -8,6 +8,7 @@ appends every record under the partition's lock.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -116,12 +117,14 @@ class StickyPartition:
     Attributes:
         partition: its number.
         produced_bytes: appended since it was chosen, before compression.
+        least_bytes: a batch that is closed before it is full is the last one from here on.
         switch_at_bytes: the next full batch from here on is the last one.
         force_switch_at_bytes: the limit, whether the batch is full or not.
         record_overhead_bytes: added to the size of each record's key and value.
     """
 
     partition: int
+    least_bytes: int
     switch_at_bytes: int
     record_overhead_bytes: int
     produced_bytes: int = attrs.field(init=False, default=0)
@@ -139,8 +142,10 @@ class TopicSlots:
         slots: ``AppendSlot`` by partition number; ``None`` where nothing was sent yet.
         sticky: the present ``StickyPartition``; ``None`` before the first one.
         partition_count: as of the metadata that the I/O thread saw last; 0: not known.
+        choose: makes another ``StickyPartition``; it returns ``None`` if it does not know the topic.
     """
 
     partition_count: int = attrs.field(init=False, default=0)
     slots: list[AppendSlot | None] = attrs.field(init=False, factory=list)
     sticky: StickyPartition | None = attrs.field(init=False, default=None)
+    choose: Callable[[], StickyPartition | None] | None = attrs.field(init=False, default=None)
