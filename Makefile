@@ -41,6 +41,7 @@ duel: $(call needs,dev) native ; $(RUN) tests.support.duel $(call options,SECOND
 exactly-once-chaos: $(call needs,dev) native ; $(RUN) tests.support.spark.exactly_once_chaos $(call options,BATCHES KILLS SECONDS KAFKA) $(CHAOS_ARGS) ## a Spark query that is killed at every step; checks what a consumer reads (BATCHES=200, KILLS=32, SECONDS=, KAFKA=4.4.0, CHAOS_ARGS=)
 exactly-once-model: $(call needs,dev) ; $(RUN) tests.spark.exactly_once_model $(MODEL_ARGS) ## check every order of events in a model of Kafka and Spark with the real protocols (MODEL_ARGS=)
 simulate: $(call needs,dev) native ; $(RUN) tests.simulation $(call options,SECONDS SEED SCHEDULES) $(call flags,EXHAUSTIVE MUTANTS) $(SIMULATE_ARGS) ## the whole producer and strict brokers on virtual time, under random faults and schedules (SECONDS=60, SEED=0, SCHEDULES=; EXHAUSTIVE=1: all combinations of a few faults)
+interleavings: $(call needs,dev) ; $(RUN) tests.unit.kernel.interleavings $(MODEL_ARGS) ## every interleaving of callers and I/O thread in a model of the data plane, and bugs planted in it (MODEL_ARGS=)
 
 # Unless make setup has done it, only the kernel is compiled.
 demo: export KPRODUCER_NATIVE ?= $(if $(ALREADY_SET_UP),,cython)

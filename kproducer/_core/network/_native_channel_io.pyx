@@ -953,21 +953,13 @@ cdef class SocketIo:
                 return True
         return False
 
-    cdef int64_t earliest(self, int64_t (*of)(KpLane *lane) noexcept nogil) noexcept nogil:
-        """The earliest of these times of the lanes."""
+    cdef int64_t expiry_ms(self) noexcept nogil:
+        """When Python has to look for timeouts."""
         cdef int64_t when = KP_NEVER_MS
         cdef Py_ssize_t at
         for at in range(self.step.lane_count):
-            when = min(when, of(self.step.lanes[at]))
+            when = min(when, self.step.expiry_ms(self.step.lanes[at]))
         return when
-
-    cdef int64_t expiry_ms(self) noexcept nogil:
-        """When Python has to look for timeouts."""
-        return self.earliest(self.step.expiry_ms)
-
-    cdef int64_t next_ms(self) noexcept nogil:
-        """When any lane has something to send; INT64_MIN: now."""
-        return self.earliest(self.step.next_ms)
 
     cdef void drain_lanes(self, int64_t now_ms, Py_ssize_t *made) noexcept nogil:
         """Write what the lanes have to send, except behind frames of Python that are not written yet."""
@@ -1012,10 +1004,9 @@ cdef class SocketIo:
         cdef int ready
         if self.has_unread or until_ms <= now_ms:
             return epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0)
-        # First the announcement, then the look: see plane.h.
-        until_ms = min(until_ms, self.expiry_ms())
-        self.step.set_sleep(self.step.plane, min(until_ms, self.next_ms()))
-        lanes_ms = min(until_ms, self.next_ms())
+        lanes_ms = self.step.begin_wait(
+            self.step.plane, self.step.lanes, self.step.lane_count, min(until_ms, self.expiry_ms())
+        )
         now_ms = kp_now_ms()  # the drain before may have lasted
         left_ms = lanes_ms - now_ms if lanes_ms > now_ms else 0
         ready = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, <int>min(left_ms, <int64_t>3600000))

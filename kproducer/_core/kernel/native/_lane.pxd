@@ -28,7 +28,6 @@ cdef class Plane:
     cdef object _last_transaction, _on_refusal
 
     cdef int wake(self) except -1
-    cdef int64_t next_ms(self) noexcept
     cdef Py_ssize_t buffer_bytes(self, Py_ssize_t wanted, Py_ssize_t most) noexcept
     cdef Py_ssize_t next_size(self, Py_ssize_t wanted) noexcept
 

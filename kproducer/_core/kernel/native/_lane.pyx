@@ -82,6 +82,7 @@ cdef extern from "plane.c" nogil:
     bint kp_lane_hold(KpLane *lane, const unsigned char *data, int64_t size)
     int64_t kp_lane_take_held(KpLane *lane, unsigned char *target)
     void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms)
+    int64_t kp_plane_begin_wait(KpPlane *plane, KpLane **lanes, Py_ssize_t lane_count, int64_t until_ms)
     void kp_plane_set_sends_everything(KpPlane *plane, int on)
     void kp_plane_number(KpPlane *plane, int64_t producer_id, int16_t producer_epoch)
     bint kp_plane_has_sent(KpPlane *plane)
@@ -212,6 +213,7 @@ cdef class Plane:
         kp_plane_set_sleep(&self.c, INT64_MIN)
         self.step.plane = &self.c
         self.step.set_sleep = kp_plane_set_sleep
+        self.step.begin_wait = kp_plane_begin_wait
         self.step.next_ms = kp_lane_next_ms
         self.step.expiry_ms = kp_lane_expiry_ms
         self.step.drain = kp_lane_drain
@@ -389,16 +391,11 @@ cdef class Plane:
     @property
     def wait_until_ms(self):
         """Until when a wait for events may last, if no caller ends it. Announces it: see plane.h."""
-        cdef int64_t until_ms = self.next_ms()
-        kp_plane_set_sleep(&self.c, until_ms)
-        return self.next_ms()
-
-    cdef int64_t next_ms(self) noexcept:
         cdef FastLane lane
-        cdef int64_t when = KP_NEVER_MS
+        cdef int64_t until_ms = KP_NEVER_MS
         for lane in self._lanes:
-            when = min(when, kp_lane_next_ms(&lane.c), kp_lane_expiry_ms(&lane.c))
-        return when
+            until_ms = min(until_ms, kp_lane_expiry_ms(&lane.c))
+        return kp_plane_begin_wait(&self.c, self.step.lanes, self.step.lane_count, until_ms)
 
     def wait_is_over(self):
         """The I/O thread is awake: callers need not wake it."""

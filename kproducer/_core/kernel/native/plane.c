@@ -188,7 +188,17 @@ void kp_batch_finish(KpBatch *batch) {
 
 /* -- the producer */
 
+static inline int64_t earlier(int64_t one, int64_t other) { return one < other ? one : other; }
+
 void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms) { atomic_store(&plane->sleep_until_ms, until_ms); }
+
+int64_t kp_plane_begin_wait(KpPlane *plane, KpLane **lanes, ptrdiff_t lane_count, int64_t until_ms) {
+    kp_plane_set_sleep(plane, until_ms);
+    for (ptrdiff_t i = 0; i < lane_count; i++) until_ms = earlier(until_ms, kp_lane_next_ms(lanes[i]));
+    kp_plane_set_sleep(plane, until_ms);
+    return until_ms;
+}
+
 void kp_plane_set_sends_everything(KpPlane *plane, int on) { atomic_store(&plane->sends_everything, on); }
 
 void kp_plane_number(KpPlane *plane, int64_t producer_id, int16_t producer_epoch) {
@@ -284,6 +294,13 @@ static int64_t place(KpPart *part, bool at_front) {
     return wanted == KP_LINGERING && atomic_load(&part->plane->sends_everything) ? INT64_MIN : due_ms;
 }
 
+/* Whether to wake the I/O thread afterwards. First the list, then the look: see plane.h. As operands of one comparison, C
+ * would leave their order to the compiler. */
+static bool place_and_look(KpPart *part) {
+    int64_t due_ms = place(part, false);
+    return due_ms < atomic_load(&part->plane->sleep_until_ms);
+}
+
 static void open_batch(KpPart *part, KpBatch *batch) {
     batch->part = part;
     batch->state = KP_OPEN;
@@ -321,7 +338,7 @@ bool kp_part_end_compression(KpPart *part, KpBatch *batch, unsigned char **compr
     batch->compressed = *compressed;
     batch->compressed_end = end;
     *compressed = NULL;
-    return place(part, false) < atomic_load(&part->plane->sleep_until_ms);
+    return place_and_look(part);
 }
 
 int kp_part_waiting_count(KpPart *part) { return atomic_load(&part->waiting_count); }
@@ -330,12 +347,12 @@ bool kp_part_begin(KpPart *part, KpBatch *batch, int64_t now_ms) {
     close_open(part, now_ms);
     batch->begun_ms = batch->closed_ms = now_ms;
     open_batch(part, batch);
-    return place(part, false) < atomic_load(&part->plane->sleep_until_ms);
+    return place_and_look(part);
 }
 
 bool kp_part_close_open(KpPart *part, int64_t now_ms) {
     close_open(part, now_ms);
-    return part->lane && place(part, false) < atomic_load(&part->plane->sleep_until_ms);
+    return part->lane && place_and_look(part);
 }
 
 void kp_part_renumber(KpPart *part) {
@@ -430,8 +447,6 @@ int64_t kp_lane_next_ms(KpLane *lane) {
     pthread_mutex_unlock(&lane->due_mu);
     return when;
 }
-
-static inline int64_t earlier(int64_t one, int64_t other) { return one < other ? one : other; }
 
 static int64_t request_expiry_ms(KpLane *lane, KpRequest *request) {
     return earlier(request->sent_ms + lane->plane->request_timeout_ms + 1,

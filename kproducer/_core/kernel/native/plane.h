@@ -27,7 +27,8 @@
  * them: the holder never asks for the interpreter lock.
  *
  * Wake-ups: a caller changes a list, then reads `sleep_until_ms`; the I/O thread stores `sleep_until_ms`, then looks at
- * the lists. Both are sequentially consistent, so at least one sees the other.
+ * the lists. Both are sequentially consistent, so at least one sees the other. What it stores is never earlier than the end
+ * of its wait: what was due a moment ago may be gone, because a caller compresses it or has taken it back.
  *
  * Events
  *
@@ -234,6 +235,8 @@ bool kp_batch_take_compressed(KpBatch *batch, const unsigned char *records, int6
 /* -- the producer */
 
 void kp_plane_set_sleep(KpPlane *plane, int64_t until_ms);
+/* The I/O thread is about to wait. Until when it may, at most `until_ms`. */
+int64_t kp_plane_begin_wait(KpPlane *plane, KpLane **lanes, ptrdiff_t lane_count, int64_t until_ms);
 void kp_plane_set_sends_everything(KpPlane *plane, int on);
 /* All partitions use this producer id and epoch from their next batch on, and number it 0. */
 void kp_plane_number(KpPlane *plane, int64_t producer_id, int16_t producer_epoch);
@@ -319,6 +322,7 @@ typedef struct KpStep {
     ptrdiff_t lane_count;
     int wake_fd;            /* readable if a caller has woken the I/O thread; -1: closed */
     void (*set_sleep)(KpPlane *plane, int64_t until_ms);
+    int64_t (*begin_wait)(KpPlane *plane, KpLane **lanes, ptrdiff_t lane_count, int64_t until_ms);
     int64_t (*next_ms)(KpLane *lane);
     int64_t (*expiry_ms)(KpLane *lane);
     int (*drain)(KpLane *lane, int64_t now_ms);

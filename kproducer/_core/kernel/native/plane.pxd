@@ -103,6 +103,7 @@ cdef extern from "plane.h" nogil:
         Py_ssize_t lane_count
         int wake_fd
         void (*set_sleep)(KpPlane *plane, int64_t until_ms) noexcept nogil
+        int64_t (*begin_wait)(KpPlane *plane, KpLane **lanes, Py_ssize_t lane_count, int64_t until_ms) noexcept nogil
         int64_t (*next_ms)(KpLane *lane) noexcept nogil
         int64_t (*expiry_ms)(KpLane *lane) noexcept nogil
         int (*drain)(KpLane *lane, int64_t now_ms) noexcept nogil
