@@ -40,6 +40,12 @@ _PURE_TESTS = (
     "tests/spark/test_partition_writer.py",
     "tests/spark/test_batch_sink.py",
 )
+#: Once more with TLS, and lanes that hand everything back at random: see ``scenarios/conftest.py``.
+_HAND_OVER_SCENARIOS = (
+    "callbacks close_and_flush delivery harness idempotence purge sender_retries transaction_faults"
+    " transactions"
+)
+_HAND_OVER_TESTS = tuple(f"tests/scenarios/test_{name}.py" for name in _HAND_OVER_SCENARIOS.split())
 
 
 def _pytest(*arguments: str, **variables: str) -> None:
@@ -60,6 +66,7 @@ def main(kernel: str, *arguments: str) -> None:
         others = (f"--ignore={path}" for path in _INTERPRETED_TESTS)
         _pytest(*_INTERPRETED_TESTS, *arguments, KPRODUCER_KERNEL="native", KPRODUCER_INTERPRETED="1")
         _pytest(*others, *arguments, KPRODUCER_KERNEL="native")
+        _pytest(*_HAND_OVER_TESTS, *arguments, KPRODUCER_KERNEL="native", KPRODUCER_HAND_OVERS="tls")
 
 
 if __name__ == "__main__":

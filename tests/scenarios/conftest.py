@@ -1,17 +1,32 @@
-"""Fixtures of the scenarios: fake clusters, watched producers, and the checks after each test."""
+"""Fixtures of the scenarios: fake clusters, watched producers, and the checks after each test.
+
+``KPRODUCER_HAND_OVERS=plaintext`` or ``tls`` has the data plane hand everything back to Python at random, in
+one of ten rounds of the I/O thread and at one of ten sends. With ``tls``, brokers and producers encrypt.
+"""
 
 from __future__ import annotations
 
 import gc
 import logging
+import os
+import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from kproducer._core.network.selector import Selector
+from kproducer._core.sender import fast_lanes
+from kproducer._core.sender.fast_lanes import FastLanes
 from kproducer.testing.fakebroker import FakeCluster
+from tests.scenarios import internals
 from tests.scenarios.harness import PollMeter, Resources, WatchedProducer
+from tests.support.tls_peer import authority, certificate, server_context
+
+#: "plaintext", "tls", or empty: no hand-overs without a reason.
+FORCED_HAND_OVERS = os.environ.get("KPRODUCER_HAND_OVERS", "")
+_SHARE = 0.1
 
 
 class _Surprises(logging.Handler):
@@ -48,11 +63,15 @@ class Stage:
         """A cluster; ``topics`` maps names to partition counts (default: "t" with one)."""
         cluster = FakeCluster(broker_count, **options)
         self.clusters.append(cluster)
+        if FORCED_HAND_OVERS == "tls":
+            cluster.tls = server_context(certificate("127.0.0.1"))
         for name, partitions in ({"t": 1} if topics is None else topics).items():
             cluster.create_topic(name, partitions)
         return cluster
 
     def producer(self, cluster: FakeCluster, **config: Any) -> WatchedProducer:
+        if FORCED_HAND_OVERS == "tls" and "security_protocol" not in config:
+            config.update(security_protocol="SSL", ssl_truststore_certificates=authority().pem)
         producer = WatchedProducer(cluster, **config)
         self.producers.append(producer)
         return producer
@@ -93,6 +112,30 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 _PASSED = pytest.StashKey[bool]()
+
+
+@pytest.fixture(autouse=bool(FORCED_HAND_OVERS))
+def hand_overs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hand-overs without a reason: see the top of this file. The seed is the test's name."""
+    chooser = random.Random(request.node.nodeid)
+    after_send: list[None] = []
+    send = WatchedProducer.send
+
+    def takes_back() -> bool:
+        if after_send:
+            after_send.clear()
+            return True
+        return chooser.random() < _SHARE
+
+    def send_and_take_back(producer: WatchedProducer, *arguments: Any, **options: Any) -> Any:
+        sent = send(producer, *arguments, **options)
+        if chooser.random() < _SHARE:
+            after_send.append(None)
+            internals.begin_round(producer.kafka)  # otherwise, lanes that need no help make rounds long
+        return sent
+
+    monkeypatch.setattr(fast_lanes, "FastLanes", partial(FastLanes, takes_back=takes_back))
+    monkeypatch.setattr(WatchedProducer, "send", send_and_take_back)
 
 
 @pytest.fixture

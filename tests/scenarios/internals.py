@@ -61,6 +61,17 @@ def lanes(producer: KafkaProducer) -> Any:
     return _engine(producer).sender._lanes
 
 
+def lane(producer: KafkaProducer) -> Any:
+    """One of the lanes; ``None``: there is none now."""
+    found = [] if lanes(producer) is None else lanes(producer)._plane.lanes
+    return found[0] if found else None
+
+
+def begin_round(producer: KafkaProducer) -> None:
+    """Let the I/O thread begin another round."""
+    _engine(producer).client.wakeup()
+
+
 def armed_partitions(producer: KafkaProducer) -> int:
     """How many partitions the lanes have now."""
     queues = _engine(producer).accumulator.queues.all_queues()

@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
+from kproducer._core.kernel import data_plane
 from kproducer.testing.fakebroker import FakeCluster, faults
 from tests.scenarios import internals
-from tests.scenarios.conftest import Stage
+from tests.scenarios.conftest import FORCED_HAND_OVERS, Stage
 from tests.scenarios.harness import PollMeter, Resources, WatchedProducer
 
 PRODUCE = 0
@@ -81,6 +82,21 @@ def test_a_thread_and_a_descriptor_that_stay_are_noticed() -> None:
         resources.check()
     os.close(descriptor)
     resources.check()
+
+
+@pytest.mark.skipif(not FORCED_HAND_OVERS or data_plane is None, reason="no hand-overs are forced")
+def test_hand_overs_are_forced(stage: Stage, cluster: FakeCluster) -> None:
+    producer = stage.producer(cluster)
+    lanes: list[object] = []
+
+    def has_changed_its_lane() -> bool:
+        lane = internals.lane(producer.kafka)
+        if lane is not None and lane not in lanes:
+            lanes.append(lane)
+        return len(lanes) > 3
+
+    producer.send_until(has_changed_its_lane)
+    assert (cluster.tls is not None) == (FORCED_HAND_OVERS == "tls")
 
 
 def test_spinning_is_noticed() -> None:
