@@ -20,7 +20,10 @@ from kproducer import (
 from kproducer._core.client.api_keys import ApiKey
 from kproducer._core.kernel import data_plane
 from tests.scenarios.internals import armed_partitions, uses_transaction_version_2
+from tests.support.kafka.cluster_changes import set_feature_level
 from tests.support.kafka.committed_records import committed_offset, read_committed
+from tests.support.kafka.fixtures import start_or_skip, versions_under_test
+from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 from tests.support.kafka.reader import read_topic
 from tests.support.kafka.topics import create_topic
 
@@ -171,9 +174,37 @@ def test_the_data_plane_sends_many_transactions(each_kafka):
             if number % 4 == 3:
                 producer.abort_transaction()
                 continue
-            # With version 1, each transaction would have to add its partitions first.
-            assert (armed_partitions(producer) > 0) is uses_transaction_version_2(producer)
+            assert armed_partitions(producer) > 0
             producer.commit_transaction()
             for partition, written in enumerate(expected):
                 written += values[partition::3]
     assert read_committed(each_kafka.bootstrap_servers, "lanes", 3) == expected
+
+
+@pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
+@pytest.mark.skipif(NEWEST_VERSION not in versions_under_test(), reason="its brokers have both versions")
+def test_the_data_plane_follows_when_the_version_of_transactions_changes():
+    expected = []
+    with start_or_skip(NEWEST_VERSION) as cluster:
+        server = cluster.bootstrap_servers
+        create_topic(server, "changing", 1)
+        with transactional(cluster, "changing") as producer:
+            producer.init_transactions()
+            for level in (2, 1, 0, 2):
+                if level != 2 or expected:
+                    set_feature_level(server, "transaction.version", level, is_downgrade=level < 2)
+                    # The producer learns of it when it connects again: here in a transaction of version 1.
+                    cluster.nodes[1].stop()
+                    cluster.nodes[1].start()
+                    with producer.transaction():
+                        expected.append(b"%d" % level)
+                        producer.send("changing", expected[-1])
+                for number in range(5):
+                    producer.begin_transaction()
+                    for record in range(20):
+                        expected.append(b"%d-%d-%d" % (level, number, record))
+                        producer.send("changing", expected[-1]).result(60)
+                    assert uses_transaction_version_2(producer) is (level == 2)
+                    assert armed_partitions(producer) == 1
+                    producer.commit_transaction()
+        assert committed(cluster, "changing") == expected

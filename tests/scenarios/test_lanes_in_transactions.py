@@ -22,7 +22,7 @@ from tests.scenarios.transactions import committed, transactional
 
 pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
 
-PRODUCE, END = 0, 26
+PRODUCE, ADD_PARTITIONS, END = 0, 24, 26
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +30,16 @@ def _lanes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KPRODUCER_FAST_LANE", "1")
 
 
+@pytest.fixture(params=[1, 2], ids=["version 1", "version 2"])
+def version(request: pytest.FixtureRequest) -> int:
+    number: int = request.param
+    return number
+
+
 @pytest.fixture
-def one(stage: Stage) -> FakeCluster:
+def one(stage: Stage, version: int) -> FakeCluster:
     cluster = stage.cluster(1, topics={"t": 2})
-    cluster.transaction_version = 2
+    cluster.transaction_version = version
     return cluster
 
 
@@ -210,8 +216,9 @@ def test_a_fenced_producer_can_only_be_closed(stage: Stage, one: FakeCluster) ->
     assert committed(one) == []
 
 
-def test_a_new_leader_is_followed_within_a_transaction(stage: Stage) -> None:
+def test_a_new_leader_is_followed_within_a_transaction(stage: Stage, version: int) -> None:
     cluster = stage.cluster(2)
+    cluster.transaction_version = version
     producer = transactional(stage, cluster)
     begin_armed(producer, cluster)
     cluster.move_leader("t", 0, 2)
@@ -255,37 +262,72 @@ def test_another_transactional_id_is_known_to_a_lane_that_is_made_after_the_chan
 def test_upgraded_brokers_get_transactions_of_the_next_version(stage: Stage) -> None:
     cluster = stage.cluster(1)
     producer = transactional(stage, cluster)
-    for version in (1, 2, 1):
+    cluster.transaction_version = 2
+    chosen = (1, 2, 1, 1, 2, 2)
+    for version in chosen:
         internals.use_transaction_version(producer, version)
-        if version == 2:
-            begin_armed(producer, cluster)
-        else:
-            producer.begin_transaction()
-            for _ in range(2):
-                send(producer, "first").result(PATIENCE_S)
-            assert internals.armed_partitions(producer) == 0
+        begin_armed(producer, cluster)
         send(producer, version).result(PATIENCE_S)
         producer.commit_transaction()
-    assert committed(cluster) == [
-        b"first",
-        b"first",
-        b"1",
-        b"first",
-        b"first",
-        b"2",
-        b"first",
-        b"first",
-        b"1",
-    ]
+    assert committed(cluster) == [each for n in chosen for each in (b"first", b"first", b"%d" % n)]
     versions = [request.api_version for request in cluster.requests(PRODUCE)]
-    assert versions == [11] * 3 + [13] * 3 + [11] * 3
+    assert versions == [each for n in chosen for each in [11 if n == 1 else 13] * 3]
+
+
+def test_in_version_1_a_lane_sends_what_waited_until_its_partition_was_added(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = stage.cluster(1, topics={"t": 2})
+    cluster.transaction_version = 1
+    producer = transactional(stage, cluster)
+    begin_armed(producer, cluster)
+    send(producer, "other", partition=1).result(PATIENCE_S)
+    producer.commit_transaction()
+    sent_by_python: list[Any] = []
+    original = FastLanes.note_drained
+    monkeypatch.setattr(
+        FastLanes, "note_drained", lambda *each: sent_by_python.append(each) or original(*each)
+    )
+    for number in range(20):
+        with producer.transaction():
+            for place in range(5):
+                send(producer, 5 * number + place)
+    assert sent_by_python == []
+    # Partition 1 has no record, and is in none of these transactions.
+    assert [
+        sum(len(topic.partitions) for topic in request.message.v3_and_below_topics)
+        for request in cluster.requests(ADD_PARTITIONS)
+    ] == [1] * 22
+    assert committed(cluster)[2:] == [b"%d" % number for number in range(100)]
+
+
+def test_a_partition_that_cannot_be_added_gets_nothing_from_the_lane_that_has_had_it(stage: Stage) -> None:
+    cluster = stage.cluster(1, topics={"t": 2})
+    cluster.transaction_version = 1
+    producer = transactional(stage, cluster)
+    begin_armed(producer, cluster)
+    producer.commit_transaction()
+    produced = len(cluster.requests(PRODUCE))
+    cluster.control(ADD_PARTITIONS, faults.refuse_coordination(29))
+    producer.begin_transaction()
+    assert isinstance(send(producer, "lost").exception(PATIENCE_S), KafkaError)
+    with pytest.raises(AbortTransactionError):
+        send(producer, "late")
+    producer.abort_transaction()
+    assert len(cluster.requests(PRODUCE)) == produced
+    begin_armed(producer, cluster)
+    producer.commit_transaction()
+    assert committed(cluster) == [b"first"] * 4
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("versions", [[1], [2], [1, 2]])
 def test_random_hand_overs_and_faults_change_no_transaction(
-    stage: Stage, one: FakeCluster, monkeypatch: pytest.MonkeyPatch, seed: int
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, versions: list[int], seed: int
 ) -> None:
     chooser = random.Random(seed)
+    one = stage.cluster(1, topics={"t": 2})
+    one.transaction_version = max(versions)
     takes_back = partial(FastLanes, takes_back=lambda: chooser.random() < 0.1)
     monkeypatch.setattr(fast_lanes, "FastLanes", takes_back)
 
@@ -298,6 +340,10 @@ def test_random_hand_overs_and_faults_change_no_transaction(
     producer = transactional(stage, one, linger_ms=chooser.choice([0, 2]))
     expected: list[list[bytes]] = [[], []]
     for number in range(60):
+        internals.use_transaction_version(producer, chooser.choice(versions))
+        if chooser.random() < 0.1:
+            producer.change_transactional_id(chooser.choice(["tx", "other"]))
+            producer.init_transactions()
         producer.begin_transaction()
         values = [b"%d-%d" % (number, record) for record in range(chooser.randrange(30))]
         for place, value in enumerate(values):

@@ -11,11 +11,17 @@ from kproducer._core.engine import producer_engine
 from kproducer._core.kernel import data_plane
 from kproducer._core.sender import fast_lanes
 from kproducer._core.sender.fast_lanes import FastLanes
+from kproducer._core.sender.produce_requests import FIRST_VERSION_THAT_ADDS_PARTITIONS
 
 #: What is counted of them.
 ARMED, SETTLED, TAKEN_BACK = "lane: armed", "lane: settled", "lane: taken back with requests in flight"
 IN_TRANSACTION, KEPT = "lane: settled in a transaction", "lane: kept for another transaction"
-ALL = frozenset({ARMED, SETTLED, TAKEN_BACK, IN_TRANSACTION, KEPT} if data_plane is not None else ())
+IN_VERSION_1, ADDED_AGAIN = "lane: settled in version 1", "lane: armed for the next transaction that adds it"
+ALL = frozenset(
+    {ARMED, SETTLED, TAKEN_BACK, IN_TRANSACTION, KEPT, IN_VERSION_1, ADDED_AGAIN}
+    if data_plane is not None
+    else ()
+)
 
 
 class _CountedLanes(FastLanes):
@@ -31,6 +37,11 @@ class _CountedLanes(FastLanes):
         self._reached[ARMED] += is_done
         return is_done
 
+    def _look_for_added(self, transaction: Any) -> None:
+        waiting = len(self._not_added)
+        super()._look_for_added(transaction)
+        self._reached[ADDED_AGAIN] += waiting - len(self._not_added)
+
     def _take_back(self, each: Any) -> None:
         self._reached[TAKEN_BACK] += bool(each.lane.in_flight)
         super()._take_back(each)
@@ -39,6 +50,8 @@ class _CountedLanes(FastLanes):
         self._reached[SETTLED] += int(each.lane.requests)
         if self._transactions is not None and each.lane.requests:
             self._reached[IN_TRANSACTION] += int(each.lane.requests)
+            if each.lane.version < FIRST_VERSION_THAT_ADDS_PARTITIONS:
+                self._reached[IN_VERSION_1] += int(each.lane.requests)
             epoch = self._transactions.sequences.producer.epoch
             self._reached[KEPT] += self._epochs.setdefault(each, epoch) != epoch
             self._epochs[each] = epoch

@@ -583,6 +583,33 @@ MUTANTS: tuple[Mutant, ...] = (
         plans=lanes_plan,
     ),
     _bug(
+        "lane-has-what-is-not-added",
+        "In version 1, a lane gets a partition that was not added to the transaction.",
+        (
+            _LANES,
+            "    return transaction.version >= 2 or topic_partition in transaction.partitions\n",
+            "    return True\n",
+        ),
+        reaches=lambda plan: _is_transactional(plan) and plan.transaction_version < 2,
+        plans=ending_plan,
+    ),
+    _bug(
+        "lane-keeps-partitions-in-version-1",
+        "In version 1, a lane sends to a partition that only an earlier transaction has added.",
+        (
+            _LIFECYCLE,
+            "plane.begin_transaction(self.transaction, self.uses_version_2)",
+            "plane.begin_transaction(self.transaction, True)",
+        ),
+        (
+            _LANES,
+            "part.added_to = transaction if transaction is not None and transaction.version < 2 else None",
+            "part.added_to = None",
+        ),
+        reaches=lambda plan: _is_transactional(plan) and plan.transaction_version < 2,
+        plans=ending_plan,
+    ),
+    _bug(
         "lane-keeps-the-numbers",
         "Sequence numbers that a lane has used are used again.",
         (_TRACKER, "        self._partition(topic_partition).next_sequence = next_sequence\n", ""),

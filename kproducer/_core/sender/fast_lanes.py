@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kproducer._core.client.metadata_snapshot import MetadataSnapshot
     from kproducer._core.client.network_client import NetworkClient
     from kproducer._core.transactions.sequence_tracker import SequenceTracker
+    from kproducer._core.transactions.transaction_state import OpenTransaction
     from kproducer._core.transactions.transaction_state_machine import TransactionStateMachine
 
 #: How long a reader of metrics waits for the I/O thread, which a callback may keep busy.
@@ -55,6 +56,11 @@ _LONGEST_COUNT_S = 0.2
 _MOST_ARMED_PER_ROUND = 64
 #: How long a topic is not armed after a call has sent many records to it.
 _BULK_PAUSE_MS = 100
+
+
+def _may_send_to(topic_partition: TopicPartition, transaction: OpenTransaction) -> bool:
+    """Whether the partition was added to the transaction, or its first request adds it."""
+    return transaction.version >= 2 or topic_partition in transaction.partitions
 
 
 class Sending(NamedTuple):
@@ -169,6 +175,10 @@ class FastLanes:
         #: wait until nothing is pending.
         self._wanted: dict[TopicPartition, int] = {}
         self._awaiting_loan: set[TopicPartition] = set()
+        #: As ``_wanted``: partitions that the transaction, of version 1, has not added yet.
+        self._not_added: dict[TopicPartition, int] = {}
+        #: The transaction, and how many partitions it had, when these were looked at last.
+        self._looked_at: tuple[OpenTransaction | None, int] = (None, 0)
         self._sends_everything = False
         #: Readers of metrics that wait for ``_count_all``. Any thread appends.
         self._counting: deque[threading.Event] = deque()
@@ -242,8 +252,9 @@ class FastLanes:
         if transactions is not None and transactions.transactional_id != self._transactional_id:
             # No transaction has begun under the new one: it has to be initialized first, by this thread.
             self._transactional_id = transactions.transactional_id
-            self._wanted.clear()
             self.take_all_back()
+            self._wanted.clear()
+            self._not_added.clear()
         if not self._by_node:
             return
         sequences = self._sequences
@@ -285,20 +296,34 @@ class FastLanes:
         self._awaiting_loan = set()
         transactions = self._transactions
         transaction = None if transactions is None else transactions.sending_transaction
-        # With version 1, each transaction would have to add its partitions first.
-        may_arm = transactions is None or (transaction is not None and transaction.version >= 2)
+        if transaction is not None and self._not_added:
+            self._look_for_added(transaction)
+        may_arm = transactions is None or transaction is not None
         if self._wanted and may_arm and not self._accumulator.queues.is_closed:
-            self._arm_wanted(now_ms)
+            self._arm_wanted(transaction, now_ms)
         if self._sequences is not None:
             self._sequences.awaiting_loan = self._awaiting_loan
 
-    def _arm_wanted(self, now_ms: int) -> None:
+    def _look_for_added(self, transaction: OpenTransaction) -> None:
+        looked_at = (transaction, len(transaction.partitions))
+        if looked_at == self._looked_at:
+            return
+        self._looked_at = looked_at
+        for topic_partition in [each for each in self._not_added if _may_send_to(each, transaction)]:
+            self._wanted[topic_partition] = self._not_added.pop(topic_partition)
+
+    def _arm_wanted(self, transaction: OpenTransaction | None, now_ms: int) -> None:
         wanted = self._wanted
         snapshot = self._metadata.snapshot
         for topic_partition in list(islice(wanted, _MOST_ARMED_PER_ROUND)):
             node_id = wanted.pop(topic_partition)
-            each = self._lane_of(node_id, snapshot, now_ms)
-            if each is not None and not self._arm_partition(each, topic_partition, snapshot, now_ms):
+            if transaction is not None and not _may_send_to(topic_partition, transaction):
+                self._not_added[topic_partition] = node_id
+                continue
+            each = self._lane_of(node_id, snapshot, transaction, now_ms)
+            if each is not None and not self._arm_partition(
+                each, topic_partition, snapshot, transaction, now_ms
+            ):
                 wanted[topic_partition] = node_id  # behind the others
 
     def blocked_queues(self) -> list[PartitionQueue]:
@@ -417,29 +442,46 @@ class FastLanes:
         if sequences is None:
             return
         each = self._by_node.get(part.lane.owner.connection_id)
-        if part.is_in_flight and each is not None and each.lane is part.lane:
-            self.make_way(each.connection.id)
+        if each is not None and each.lane is part.lane:
+            if part.is_in_flight:
+                self.make_way(each.connection.id)
+            if self._was_added_before(part):
+                self._wanted[part.topic_partition] = each.node.id
         sequences.note_lent(part.topic_partition, *part.take_acknowledged())
         sequences.end_loan(part.topic_partition, part.next_sequence)
+
+    def _was_added_before(self, part: Any) -> bool:
+        """Whether the partition was armed for an earlier transaction, of version 1.
+
+        Then this may be why it was disarmed, so it is armed again once the present one has added it. If it
+        was armed for the present one, Python has something to do first.
+        """
+        transactions = self._transactions
+        return (
+            transactions is not None
+            and part.added_to is not None
+            and part.added_to is not transactions.transaction
+        )
 
     def _now_ms(self) -> int:
         return self._clock.monotonic_ms()
 
     # -- arming ----------------------------------------------------------------------------------------
 
-    def _lane_of(self, node_id: int, snapshot: MetadataSnapshot, now_ms: int) -> _Lane | None:
+    def _lane_of(
+        self, node_id: int, snapshot: MetadataSnapshot, transaction: OpenTransaction | None, now_ms: int
+    ) -> _Lane | None:
         """The lane of the node, a new one if there is none and the connection allows it."""
         connection = self._client.connections.get(str(node_id))
         if connection is None:
             return None
-        # Version 1 of transactions has no lanes: see ``arm``.
-        uses_version_2 = None if self._transactions is None else True
+        uses_version_2 = None if transaction is None else transaction.version >= 2
         oldest, latest = produce_versions(uses_version_2, bool(snapshot.topic_ids), self._config)
         found = self._by_node.get(connection.id)
         if found is not None:
             if oldest <= found.lane.version <= latest:
                 return found
-            self._take_back(found)  # the brokers were upgraded
+            self._take_back(found)  # the brokers were upgraded or downgraded
             return None
         channel = self._client.selector.channel(connection.id)
         node = snapshot.nodes.get(node_id)
@@ -491,6 +533,7 @@ class FastLanes:
         each: _Lane,
         topic_partition: TopicPartition,
         snapshot: MetadataSnapshot,
+        transaction: OpenTransaction | None,
         now_ms: int,
     ) -> bool:
         """Arm a partition. Returns whether there is nothing more to do: it is armed, or cannot be."""
@@ -537,6 +580,7 @@ class FastLanes:
                 return False
             try:
                 part.number(*numbers)
+                part.added_to = transaction if transaction is not None and transaction.version < 2 else None
                 queue.arm_locked(part, each.lane)
             except BaseException:
                 sequences.end_loan(topic_partition, part.next_sequence)

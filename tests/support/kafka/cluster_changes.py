@@ -24,6 +24,7 @@ from tests.support.kafka.topics import TIMEOUT_SECONDS, describe, partition_lead
 
 #: The first version with topic ids; flexible.
 _METADATA_VERSION = 10
+_UPDATE_FEATURES = 57
 
 
 def set_topic_config(bootstrap_servers: str, topic: str, name: str, value: str) -> None:
@@ -81,15 +82,35 @@ def await_topic_id(
 
 def _topic_id(server: str, topic: str) -> UUID | None:
     """The topic id known to this particular broker, which no admin client can query."""
-    host, _, port = server.rpartition(":")
     header = RequestHeader(request_api_key=ApiKey.METADATA, request_api_version=_METADATA_VERSION)
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-    frame = header.encode(2) + request.encode(_METADATA_VERSION)
+    answer = _exchange(server, header.encode(2) + request.encode(_METADATA_VERSION))
+    _, position = ResponseHeader.decode(answer, 1)
+    (found,) = MetadataResponse.decode(answer, _METADATA_VERSION, position)[0].topics
+    return found.topic_id if found.error_code == 0 else None
+
+
+def set_feature_level(server: str, feature: str, level: int, *, is_downgrade: bool) -> None:
+    """Finalize a level of a feature (KIP-584), as UpdateFeatures version 1.
+
+    Raises:
+        RuntimeError: the cluster refuses it.
+    """
+    name = feature.encode()
+    update = struct.pack(">b", len(name) + 1) + name + struct.pack(">hbb", level, 1 + is_downgrade, 0)
+    header = RequestHeader(request_api_key=_UPDATE_FEATURES, request_api_version=1)
+    answer = _exchange(server, header.encode(2) + struct.pack(">ib", 60_000, 2) + update + b"\0\0")
+    _, position = ResponseHeader.decode(answer, 1)
+    code, text_size = struct.unpack_from(">hB", answer, position + 4)
+    if code or text_size > 1:
+        raise RuntimeError(f"{feature} cannot become {level}: {answer[position:]!r}")
+
+
+def _exchange(server: str, frame: bytes) -> bytes:
+    """The response to one request, on a connection of its own."""
+    host, _, port = server.rpartition(":")
     with socket.create_connection((host, int(port)), TIMEOUT_SECONDS) as connection:
         stream = connection.makefile("rwb")
         stream.write(struct.pack(">i", len(frame)) + frame)
         stream.flush()
-        answer = stream.read(struct.unpack(">i", stream.read(4))[0])
-    _, position = ResponseHeader.decode(answer, 1)
-    (found,) = MetadataResponse.decode(answer, _METADATA_VERSION, position)[0].topics
-    return found.topic_id if found.error_code == 0 else None
+        return stream.read(struct.unpack(">i", stream.read(4))[0])

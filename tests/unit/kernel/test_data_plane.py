@@ -308,10 +308,6 @@ def test_outside_of_its_transaction_no_record_is_taken(transactional: Bench) -> 
 
     assert not is_taken(None)
     assert not is_taken(first)
-    bench.plane.begin_transaction(first, False)
-    # Version 1: its partitions would have to be added first.
-    assert not is_taken(first)
-    bench.plane.end_transaction()
     bench.plane.begin_transaction(first, True)
     assert is_taken(first)
     bench.plane.end_transaction()
@@ -320,6 +316,33 @@ def test_outside_of_its_transaction_no_record_is_taken(transactional: Bench) -> 
     assert not is_taken(first)
     assert is_taken(second)
     assert not is_taken(first)
+
+
+def test_in_version_1_a_partition_takes_records_of_the_transaction_that_it_was_added_to(
+    transactional: Bench,
+) -> None:
+    bench = transactional
+    part = bench.part("t", 0)
+    transactions = [object(), object()]
+    taken = []
+    for added_to in (None, *transactions):
+        part.added_to = added_to
+        for transaction in transactions:
+            for has_version_2 in (False, True):
+                bench.plane.begin_transaction(transaction, has_version_2)
+                record = (1_700_000_000_000, None, b"v", None, None)
+                append = SimpleNamespace(record=record, transaction=transaction, buffer=None, future=None)
+                assert not part.append(append)
+                if append.future is not None:
+                    taken.append((added_to, transaction, has_version_2))
+                bench.plane.end_transaction()
+    first, second = transactions
+    assert taken == [
+        (None, first, True),
+        (None, second, True),
+        (first, first, False),
+        (second, second, False),
+    ]
 
 
 @pytest.mark.parametrize("another", [False, True])

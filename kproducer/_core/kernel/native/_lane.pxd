@@ -25,6 +25,7 @@ cdef class Plane:
     cdef Py_ssize_t _batch_size, _largest_bytes, _first_bytes, _memory_bytes
     # The transaction that takes records: any thread reads it, with the interpreter lock. None: there is none.
     cdef readonly object transaction
+    cdef bint _adds_partitions
     cdef object _last_transaction, _on_refusal
 
     cdef int wake(self) except -1
@@ -82,6 +83,8 @@ cdef class FastPart:
     cdef readonly object topic_partition
     cdef public bint fills_batches
     cdef readonly bint is_refusing
+    # Written while it is not armed; read with its lock.
+    cdef public object added_to
     cdef public long long next_order
     # What `disarm` has returned, until the caller has it.
     cdef public list detached

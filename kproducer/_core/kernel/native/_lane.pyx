@@ -275,13 +275,14 @@ cdef class Plane:
 
         Args:
             transaction: any object.
-            adds_partitions: it has version 2: Produce requests add their partitions. Otherwise, none of its records are
-                taken.
+            adds_partitions: it has version 2: Produce requests add their partitions. Otherwise, partitions take its
+                records if they were ``added_to`` it.
         """
         if transaction is not self._last_transaction:
             kp_plane_begin_transaction(&self.c)
             self._last_transaction = transaction
-        self.transaction = transaction if adds_partitions else None
+        self._adds_partitions = adds_partitions
+        self.transaction = transaction
 
     def end_transaction(self):
         """Take no more records. The batch of each record that was taken is in ``incomplete`` already."""
@@ -760,6 +761,8 @@ cdef class FastPart:
     Attributes:
         lane: by which it was armed last. Whether it is armed is known under its lock alone.
         fills_batches: the last batch was full, so the next one begins with a large buffer.
+        added_to: the transaction of version 1 to which it was added; it takes the records of no other one. ``None``: it
+            takes those of each transaction of version 2, or the producer has no transactions.
     """
 
     def __cinit__(self, Plane plane not None, FastTopic topic not None, topic_partition):
@@ -1233,7 +1236,7 @@ cdef object grow(FastBatch batch, object larger):
 
 
 cdef inline bint takes_records_of(FastPart part, object transaction):
-    """Whether this transaction takes records.
+    """Whether this transaction takes records, and the partition is armed for it.
 
     Asked when the batch is in ``incomplete``. The transaction takes no more records before anyone asks whether a
     batch is left, so it does not end before this batch has its outcome.
@@ -1241,7 +1244,9 @@ cdef inline bint takes_records_of(FastPart part, object transaction):
     cdef Plane plane = part.plane
     if not plane.c.is_transactional:
         return True
-    return transaction is not None and transaction is plane.transaction
+    if transaction is None or transaction is not plane.transaction:
+        return False
+    return part.added_to is None if plane._adds_partitions else part.added_to is transaction
 
 
 cdef inline bint has_enough_to_compress(Plane plane) noexcept:

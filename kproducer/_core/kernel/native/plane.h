@@ -47,6 +47,8 @@
  *     KP_FRAME_UNUSUAL   everything else: Python gets all bytes from this frame on; disarm the lane
  *   a transaction ends                             caller    nothing: the binding refuses appends until the next one, and
  *                                                            Python ends it only once no batch is left
+ *   record of a transaction of version 1 that has  caller    kp_part_detach; Python arms the partition again when it is
+ *   not added the partition                                  added
  *   new producer id or epoch of a transactional    Python    kp_plane_number: a partition numbers from 0 when it sends
  *   producer                                                 its next batch
  *   everything else: timeouts, disconnects, metadata, a request of Python on this connection, purge, abort, close
