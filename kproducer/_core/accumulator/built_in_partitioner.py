@@ -119,11 +119,7 @@ class BuiltInPartitioner:
         produced, partitions = sticky.produced_bytes, topic.partitions
         if (
             produced < sticky.force_switch_at_bytes
-            and not (
-                is_last_batch_full
-                and produced
-                and produced >= sticky.least_bytes
-            )
+            and not (is_last_batch_full and produced and produced >= sticky.least_bytes)
             # The present partition stays: it exists and has a leader, or no partition of the topic has one.
             and sticky.partition < len(partitions)
             and (not topic.available or partitions[sticky.partition].leader_id in snapshot.nodes)
@@ -133,7 +129,7 @@ class BuiltInPartitioner:
         return True
 
     def choose(self) -> StickyPartition | None:
-        """Another choice, for a compiled append that has found the batch at its end. ``None``: it cannot be made."""
+        """Another choice, for a compiled append at the end of a batch. ``None``: it cannot be made."""
         snapshot = self.snapshot
         if snapshot is None or not snapshot.partition_count(self._topic):
             return None
@@ -146,9 +142,7 @@ class BuiltInPartitioner:
         if self._ratio is not None:
             ratio = min(max(self._ratio.ratio, 0.01), 1.0)
             full_bytes, least_bytes = int(full_bytes / ratio), int(least_bytes / ratio)
-        return StickyPartition(
-            self.next_partition(snapshot), least_bytes, full_bytes, RECORD_OVERHEAD_BYTES
-        )
+        return StickyPartition(self.next_partition(snapshot), least_bytes, full_bytes, RECORD_OVERHEAD_BYTES)
 
     def next_partition(self, snapshot: MetadataSnapshot) -> int:
         """Draw a partition, even if none is available.
