@@ -41,10 +41,7 @@ _PURE_TESTS = (
     "tests/spark/test_batch_sink.py",
 )
 #: Once more with TLS, and lanes that hand everything back at random: see ``scenarios/conftest.py``.
-_HAND_OVER_SCENARIOS = (
-    "callbacks close_and_flush delivery harness idempotence purge sender_retries transaction_faults"
-    " transactions"
-)
+_HAND_OVER_SCENARIOS = "close_and_flush delivery harness idempotence transactions"
 _HAND_OVER_TESTS = tuple(f"tests/scenarios/test_{name}.py" for name in _HAND_OVER_SCENARIOS.split())
 
 
