@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -98,6 +99,17 @@ def test_the_usual_record_needs_no_round_of_the_io_thread(
     offsets = [producer.send(key=b"k", headers=[("h", b"1")]).metadata().offset for _ in range(300)]
     assert offsets == list(range(2, 302))
     assert stage.polls.count - before < 10
+
+
+def test_records_without_a_key_change_the_partition_after_16_kib(stage: Stage) -> None:
+    """However large ``batch_size`` is: else one partition would get all records for minutes (KIP-480)."""
+    cluster = stage.cluster(topics={"t": 8})
+    producer = stage.producer(cluster, **_state)
+    partitions = [producer.send(value=random.randbytes(1000)).metadata().partition for _ in range(300)]
+    runs = [len(list(run)) for _, run in groupby(partitions)]
+    # At each of about 17 ends, one of 8 is drawn.
+    assert len(runs) > 2
+    assert all(run >= 16 for run in runs[:-1])
 
 
 def test_a_partition_that_always_has_requests_in_flight_is_armed_with_what_waits(
