@@ -20,6 +20,7 @@ from kproducer import (
     Outcome,
     PurgedError,
     RequestTimeoutError,
+    TopicPartition,
 )
 from kproducer._core.kernel import data_plane
 from kproducer._core.sender import fast_lanes
@@ -110,6 +111,61 @@ def test_records_without_a_key_change_the_partition_after_16_kib(stage: Stage) -
     # At each of about 17 ends, one of 8 is drawn.
     assert len(runs) > 2
     assert all(run >= 16 for run in runs[:-1])
+
+
+def test_records_without_a_key_leave_no_full_batch_behind(stage: Stage) -> None:
+    if "compression_type" in _state:
+        pytest.skip("how much a batch takes is an estimate")
+    cluster = stage.cluster(topics={"t": 4})
+    settings = {**_state, "linger_ms": 600_000, "delivery_timeout_ms": 900_000, "batch_size": 1000}
+    producer = stage.producer(cluster, **settings)
+    for _ in range(2):
+        sent = [producer.send(partition=partition) for partition in range(4)]
+        producer.kafka.flush()
+    cluster.wait_for(lambda: internals.armed_partitions(producer.kafka) == 4, what="all are armed")
+    sent += [producer.send(value=b"0123456789") for _ in range(1000)]
+    # The open batch takes fewer than 60 of them.
+    cluster.wait_for(
+        lambda: sum(each.future.done() for each in sent) > 1000 - 60, what="full batches are sent"
+    )
+
+
+class _TakesAllBack:
+    """Stands for a partition that was disarmed, and has the lanes taken back when they look at it."""
+
+    def __init__(self, lanes: Any) -> None:
+        self._lanes = lanes
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        self._lanes.take_all_back()
+        return TopicPartition("t", 0)
+
+
+def test_no_partition_is_armed_on_a_lane_that_is_taken_back_at_the_same_time(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if _state["enable_idempotence"]:
+        pytest.skip("a partition is armed in the round after its drain")
+    cluster = stage.cluster(topics={"t": 20})
+    producers: list[WatchedProducer] = []
+
+    def disarm() -> bool:
+        queues = internals.accumulator(producers[0].kafka).queues if producers else None
+        if queues is not None and queues.active:
+            queues.disarmed.append(_TakesAllBack(internals.lanes(producers.pop().kafka)))
+        return False
+
+    monkeypatch.setattr(fast_lanes, "FastLanes", partial(FastLanes, takes_back=disarm))
+    producer = armed(stage, cluster)
+    producers.append(producer)
+    for partition in range(1, 20):
+        producer.send(partition=partition).metadata()
+        # Not yet, if the record came in the middle of a round.
+        if not producers:
+            break
+    assert not producers
+    assert [producer.send(partition=partition).metadata().offset for _ in range(3)] == [1, 2, 3]
 
 
 def test_a_partition_that_always_has_requests_in_flight_is_armed_with_what_waits(

@@ -30,7 +30,7 @@ def test_hosts_racks_and_the_cluster_id(
 ) -> None:
     caplog.set_level("DEBUG")
     cluster.control(METADATA, name_hostile_things, times=None)
-    producer = stage.producer(cluster, request_timeout_ms=300, delivery_timeout_ms=600)
+    producer = stage.producer(cluster, request_timeout_ms=300, delivery_timeout_ms=2000)
     error = producer.send().error()
     assert "forged" in str(error)
     assert str(error).isprintable()

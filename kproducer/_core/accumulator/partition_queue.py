@@ -173,6 +173,7 @@ class PartitionQueue:
             part.fills_batches = self.fills_batches
             part.arm(lane, rows, self.open_batch is not None)
         except BaseException:
+            self._all.topics[self.topic_partition.topic].armed.discard(self)
             self.fill_slot_locked()
             raise
         self.open_batch, self.batches, self.slot.part = None, nothing, part

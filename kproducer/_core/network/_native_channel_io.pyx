@@ -42,6 +42,7 @@ from kproducer._core.kernel.native.plane cimport (
     KP_FRAME_MORE,
     KP_FRAME_UNUSUAL,
     KP_MOST_GATHERED,
+    KP_MOST_GATHERED_UNDER_LOAD,
     KP_NEVER_MS,
     KpLane,
     KpStep,
@@ -93,6 +94,9 @@ cdef enum:
     MAX_EVENTS = 1024
     #: How long Python is not called, although there is something for its metrics and its partitioners.
     MOST_UNCOUNTED_MS = 100
+    #: How long to gather answers while batches wait for them. The interpreter lock may take longer to get:
+    #: meanwhile, nothing would be sent.
+    GATHER_MS = 3
     #: When less space than this is left for reads, the other readable sockets wait for the next poll.
     LEAST_READ_BYTES = 4096
     #: The most plaintext in one TLS record. Smaller pieces are joined to a whole record, larger ones are not copied.
@@ -704,6 +708,7 @@ cdef class SocketIo:
     cdef Py_ssize_t outcome_capacity
     cdef char *scratch       # for plaintext that is joined, and ciphertext that was sent; NULL without TLS
     cdef bint has_unread     # a TlsState may have ``unread`` set
+    cdef bint lacks_memory   # a lane could not make a request
     cdef object plane        # owner of the next one; None: no socket has a lane
     cdef KpStep *step
     #: Frames that answer requests of Python on a connection with a lane: (owner, payload).
@@ -843,12 +848,12 @@ cdef class SocketIo:
         cdef NativeSocket sock
         cdef SocketState *state
         cdef Outcome *outcome
-        cdef bint is_woken = False, has_fed = False
+        cdef bint is_woken = False, has_fed = False, is_loaded
         cdef Py_ssize_t settled = 0
         cdef int more
         cdef bint has_lanes = self.step != NULL and self.step.lane_count > 0
         cdef int64_t now_ms = 0, until_ms = KP_NEVER_MS, count_at_ms = KP_NEVER_MS
-        cdef int64_t counted_until_ms
+        cdef int64_t counted_until_ms, gather_until_ms
         if self.epoll_fd < 0:
             raise ValueError("the sockets are closed")
         # A socket with a lane may have an outcome before and one after the wait, and any socket one because of bytes
@@ -903,9 +908,13 @@ cdef class SocketIo:
                             or now_ms >= min(until_ms, counted_until_ms, self.expiry_ms())
                         ):
                             break  # otherwise, there is nothing for Python
-                    while made == count and not is_woken and self.expects_more():
+                    gather_until_ms = now_ms + GATHER_MS
+                    while made == count and not is_woken:
+                        is_loaded = now_ms < gather_until_ms and self.is_loaded()
+                        if not self.expects_more(KP_MOST_GATHERED_UNDER_LOAD if is_loaded else KP_MOST_GATHERED):
+                            break
                         read_at = 0
-                        more = epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0)
+                        more = self.wait(gather_until_ms if is_loaded else INT64_MIN, now_ms)
                         if more <= 0:
                             break
                         self.serve(more, &made, &read_at, &is_woken)
@@ -927,6 +936,16 @@ cdef class SocketIo:
             raise OSError(code, os.strerror(code))
         return self.report(made)
 
+    cdef bint is_loaded(self) noexcept nogil:
+        """Whether batches of any lane wait for answers, and no thread for memory."""
+        cdef Py_ssize_t at
+        if self.step.plane.sends_everything:
+            return False
+        for at in range(self.step.lane_count):
+            if self.step.is_blocked(self.step.lanes[at]):
+                return True
+        return False
+
     cdef bint has_answers(self) noexcept nogil:
         """Whether requests are answered, of lanes or of Python."""
         cdef Py_ssize_t at
@@ -935,15 +954,15 @@ cdef class SocketIo:
                 return True
         return self.has_frames
 
-    cdef bint expects_more(self) noexcept nogil:
-        """Whether a few requests of lanes are answered, and others are in flight."""
+    cdef bint expects_more(self, Py_ssize_t most) noexcept nogil:
+        """Whether a few requests of lanes are answered, fewer than ``most``, and others are in flight."""
         cdef Py_ssize_t at, done = 0, in_flight = 0
         if self.has_frames or self.has_unread:
             return False
         for at in range(self.step.lane_count):
             done += self.step.lanes[at].done_count
             in_flight += self.step.lanes[at].in_flight
-        return 0 < done < KP_MOST_GATHERED and in_flight > 0
+        return 0 < done < most and in_flight > 0
 
     cdef bint has_uncounted(self) noexcept nogil:
         """Whether any lane has something for the metrics."""
@@ -978,7 +997,8 @@ cdef class SocketIo:
                 continue
             if self.step.next_ms(lane) <= now_ms:
                 # The lanes before may have compressed for long.
-                self.step.drain(lane, kp_now_ms())
+                if self.step.drain(lane, kp_now_ms()) < 0:
+                    self.lacks_memory = True
                 self.write_lane(state, made)
 
     cdef void write_lane(self, SocketState *state, Py_ssize_t *made) noexcept nogil:
@@ -1004,6 +1024,10 @@ cdef class SocketIo:
         cdef int ready
         if self.has_unread or until_ms <= now_ms:
             return epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 0)
+        if self.lacks_memory:
+            # What is due stays due. There may be memory a little later.
+            self.lacks_memory = False
+            return epoll_wait(self.epoll_fd, self.events, MAX_EVENTS, 1)
         lanes_ms = self.step.begin_wait(
             self.step.plane, self.step.lanes, self.step.lane_count, min(until_ms, self.expiry_ms())
         )

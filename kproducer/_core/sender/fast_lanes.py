@@ -437,7 +437,9 @@ class FastLanes:
         queues, sequences = self._accumulator.queues, self._sequences
         # The thread that has disarmed it may have been interrupted.
         queue = queues.queue_of(part.topic_partition)
-        queue.disarm()
+        with queue.lock:
+            if queue.slot.part is part:
+                queue.disarm_locked()
         queues.changed.append(queue)
         if sequences is None:
             return
@@ -565,6 +567,8 @@ class FastLanes:
         queue = self._accumulator.queues.queue_of(topic_partition)
         if self._accumulator.queues.disarmed:
             self._take_back_disarmed()
+            if self._by_node.get(each.connection.id) is not each:
+                return False  # that has taken the lane back
         with queue.lock:
             if queue.slot.part is not None:
                 return True

@@ -366,12 +366,15 @@ class PendingSend(Append):
 
     def release(self) -> None:
         """Return memory that was taken for the record. Idempotent."""
-        if self.wakes_sender:
-            self.admission.topics.wakeup()  # an interrupt came after a batch was closed, or taken from a lane
-        if self.memory is not None:
-            self.memory.cancel()
-            self.memory = None  # it refers to the record
-        self.admission.accumulator.give_up(self)
+        try:
+            if self.memory is not None:
+                self.memory.cancel()
+                self.memory = None  # it refers to the record
+            self.admission.accumulator.give_up(self)
+        finally:
+            if self.wakes_sender:
+                # An interrupt came after a batch was closed, or taken from a lane.
+                self.admission.topics.wakeup()
 
     def refuse(self, error: BaseException) -> None:
         """The record is given up: return its memory, tell the interceptors and the transaction, once."""

@@ -216,6 +216,8 @@ cdef class FastSend:
                 if appended != ELSEWHERE:
                     return future if appended == APPENDED else None
                 sticky = next_choice(slots, sticky)
+                if self._topics is None:
+                    return None  # closed meanwhile, or this is the child of a fork
                 slot = None if sticky is None else slot_of(slots, sticky.partition)
                 if slot is None or slot.part is None:
                     return None
@@ -233,8 +235,10 @@ cdef StickyPartition next_choice(TopicSlots slots, StickyPartition sticky):
     if slots.choose is None:
         return None
     chosen = slots.choose()
+    if chosen is None:
+        return None
     # No Python code runs in between.
-    if chosen is not None and slots.sticky is sticky:
+    if slots.sticky is sticky:
         slots.sticky = <StickyPartition?>chosen
     return slots.sticky
 

@@ -22,7 +22,7 @@ from libc.stdint cimport INT64_MIN, int16_t, int32_t, uint8_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartition, count_record, should_switch_partition
+from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartition, count_record
 from kproducer._core.kernel.native._batch cimport RECORD_BATCH_OVERHEAD, BatchWriter, Record, expected_size, fill_record
 from kproducer._core.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future, _LazyResult
 from kproducer._core.kernel.native.plane cimport (
@@ -215,6 +215,7 @@ cdef class Plane:
         self.step.set_sleep = kp_plane_set_sleep
         self.step.begin_wait = kp_plane_begin_wait
         self.step.next_ms = kp_lane_next_ms
+        self.step.is_blocked = kp_lane_is_blocked
         self.step.expiry_ms = kp_lane_expiry_ms
         self.step.drain = kp_lane_drain
         self.step.write = kp_lane_write
@@ -1301,7 +1302,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                 if part.c.open != NULL:
                     batch = <FastBatch>part.c.open.owner
                     writer = batch.appender.writer
-                    if sticky is not None and should_switch_partition(sticky, writer):
+                    if sticky is not None and sticky.produced_bytes >= sticky.force_switch_at_bytes:
                         taken = ELSEWHERE
                         break
                     taken = append(batch, record, future, on_delivery)

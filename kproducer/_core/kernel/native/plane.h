@@ -72,8 +72,9 @@ enum {
     /* As MOST_PENDING_BATCHES and REMEMBERED_MS of `transactions/sequence_tracker.py`. */
     KP_MOST_FLYING = 5,
     KP_REMEMBERED_MS = 1000,
-    /* So many answered requests are settled at once, if others are in flight. */
+    /* So many answered requests are settled at once, if others are in flight; and if batches wait for them, too. */
     KP_MOST_GATHERED = 16,
+    KP_MOST_GATHERED_UNDER_LOAD = 128,
 };
 enum kp_state { KP_OPEN, KP_QUEUED, KP_FLYING, KP_SETTLED };
 enum kp_list { KP_NOWHERE, KP_DUE, KP_LINGERING };
@@ -322,10 +323,11 @@ typedef struct KpStep {
     KpPlane *plane;
     KpLane **lanes;
     ptrdiff_t lane_count;
-    int wake_fd;            /* readable if a caller has woken the I/O thread; -1: closed */
+    int wake_fd;            /* each write is an edge, which ends the wait of the I/O thread; -1: closed */
     void (*set_sleep)(KpPlane *plane, int64_t until_ms);
     int64_t (*begin_wait)(KpPlane *plane, KpLane **lanes, ptrdiff_t lane_count, int64_t until_ms);
     int64_t (*next_ms)(KpLane *lane);
+    bool (*is_blocked)(KpLane *lane);
     int64_t (*expiry_ms)(KpLane *lane);
     int (*drain)(KpLane *lane, int64_t now_ms);
     int (*write)(KpLane *lane);

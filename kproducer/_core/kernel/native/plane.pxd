@@ -23,6 +23,7 @@ cdef extern from "codec.h" nogil:
 cdef extern from "plane.h" nogil:
     int64_t KP_NEVER_MS
     int KP_MOST_GATHERED
+    int KP_MOST_GATHERED_UNDER_LOAD
     cdef enum kp_state:
         KP_OPEN
         KP_QUEUED
@@ -36,6 +37,7 @@ cdef extern from "plane.h" nogil:
     ctypedef struct KpPlane:
         int64_t linger_ms, request_timeout_ms, delivery_timeout_ms, longest_open_ms
         bint is_transactional
+        int sends_everything
         int64_t generation
         KpCodec *codec
         int64_t (*clock_ms)() noexcept nogil
@@ -105,6 +107,7 @@ cdef extern from "plane.h" nogil:
         void (*set_sleep)(KpPlane *plane, int64_t until_ms) noexcept nogil
         int64_t (*begin_wait)(KpPlane *plane, KpLane **lanes, Py_ssize_t lane_count, int64_t until_ms) noexcept nogil
         int64_t (*next_ms)(KpLane *lane) noexcept nogil
+        bint (*is_blocked)(KpLane *lane) noexcept nogil
         int64_t (*expiry_ms)(KpLane *lane) noexcept nogil
         int (*drain)(KpLane *lane, int64_t now_ms) noexcept nogil
         int (*write)(KpLane *lane) noexcept nogil
