@@ -133,7 +133,7 @@ def test_a_failed_assertion_says_what_is_missing_and_what_the_topic_holds(kafka:
     assert "missing:\n  value=b'paid'\nnot expected:\n  value=b'xxx" in text
     assert "It holds 2 records:\n  partition 0 offset 0: key=None value=b'placed'\n" in text
     assert "(5003 characters)" in text
-    assert "1 Produce" in text
+    assert " Produce" in text
     assert len(text) < 2000
 
 
