@@ -51,6 +51,11 @@ def _is_transactional(plan: Plan) -> bool:
     return "transactional_id" in plan.settings
 
 
+def _has_version_1(plan: Plan) -> bool:
+    """Whether it has transactions that add their partitions with a request of its own."""
+    return _is_transactional(plan) and plan.transaction_version < 2
+
+
 def _is_idempotent(plan: Plan) -> bool:
     return not _is_transactional(plan) and plan.settings.get("enable_idempotence", True)
 
@@ -470,7 +475,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "            transaction.may_be_committed |= request.is_commit\n",
             "        elif isinstance(request, EndTxn):\n            return\n",
         ),
-        reaches=lambda plan: _is_transactional(plan) and plan.transaction_version < 2,
+        reaches=_has_version_1,
         plans=ending_plan,
     ),
     _bug(
@@ -493,7 +498,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "                self.announce(batch.topic_partition)\n                return False\n",
             "                self.announce(batch.topic_partition)\n",
         ),
-        reaches=lambda plan: _is_transactional(plan) and plan.transaction_version < 2,
+        reaches=_has_version_1,
         plans=ending_plan,
     ),
     _bug(
@@ -590,7 +595,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "    return transaction.version >= 2 or topic_partition in transaction.partitions\n",
             "    return True\n",
         ),
-        reaches=lambda plan: _is_transactional(plan) and plan.transaction_version < 2,
+        reaches=_has_version_1,
         plans=ending_plan,
     ),
     _bug(
@@ -606,7 +611,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "part.added_to = transaction if transaction is not None and transaction.version < 2 else None",
             "part.added_to = None",
         ),
-        reaches=lambda plan: _is_transactional(plan) and plan.transaction_version < 2,
+        reaches=_has_version_1,
         plans=ending_plan,
     ),
     _bug(

@@ -155,8 +155,9 @@ class PartitionQueue:
             MemoryError: nothing has changed.
         """
         self.slot.appender = None
+        armed = self._all.topics[self.topic_partition.topic].armed
         try:
-            self._all.topics[self.topic_partition.topic].armed.add(self)
+            armed.add(self)
             rows = [
                 (
                     each,
@@ -173,7 +174,7 @@ class PartitionQueue:
             part.fills_batches = self.fills_batches
             part.arm(lane, rows, self.open_batch is not None)
         except BaseException:
-            self._all.topics[self.topic_partition.topic].armed.discard(self)
+            armed.discard(self)
             self.fill_slot_locked()
             raise
         self.open_batch, self.batches, self.slot.part = None, nothing, part

@@ -135,9 +135,8 @@ class ReadyBatches:
     def _publish_snapshot(self, snapshot: MetadataSnapshot) -> None:
         """Set what compiled appends need: how many partitions each topic has, and where they may go next.
 
-        They decline topics without partitions.
-
-        Also after a topic was added: the count that came with it may be from an older snapshot.
+        They decline topics without partitions. Also called after a topic was added: the count that came with
+        it may be from an older snapshot.
         """
         topics = list(self._queues.topics.items())
         for topic, queues in topics:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.support.certificates import Authority
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 
 #: In the cluster's folder, if the producers use TLS.
-CA_FILE = "ca.pem"
+_CA_FILE = "ca.pem"
 #: How long brokers may run in addition to the faults: to start, settle and be read.
 EXTRA_LIFETIME_SECONDS = 1200
 
@@ -50,8 +51,13 @@ def three_nodes(arguments: argparse.Namespace, properties: dict[str, str], what:
         lifetime_seconds=int(arguments.seconds) + EXTRA_LIFETIME_SECONDS,
     )
     if authority is not None:
-        authority.write(cluster.folder, CA_FILE)
+        authority.write(cluster.folder, _CA_FILE)
     return cluster
+
+
+def access_of_producers(cluster: KafkaCluster, tls: bool) -> tuple[str, Path | None]:
+    """The bootstrap servers for the producers, and the file with the authority that they check with TLS."""
+    return (cluster.bootstrap("SSL"), cluster.folder / _CA_FILE) if tls else (cluster.bootstrap_servers, None)
 
 
 def say(line: str) -> None:

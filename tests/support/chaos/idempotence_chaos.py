@@ -20,7 +20,7 @@ from uuid import UUID
 
 from kproducer import build_info
 from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
-from tests.support.chaos.command_line import CA_FILE, fault_arguments, say, three_nodes
+from tests.support.chaos.command_line import access_of_producers, fault_arguments, say, three_nodes
 from tests.support.chaos.idempotence_ledger import Checker, Verdict, read_ledgers
 from tests.support.chaos.idempotence_worker import TOPICS, Obeyed, Orders
 from tests.support.chaos.produce_faults import ProduceFaults, Rates
@@ -102,11 +102,10 @@ class IdempotenceChaos:
         self._uses_proxy = not tls
         possible = FAULTS if tls else (*FAULTS, *PROXY_FAULTS)
         self._kinds = [kind for kind in possible if not kinds or kind in kinds]
-        self._worker_servers = cluster.bootstrap("SSL") if tls else cluster.bootstrap_servers
         self._breakage = breakage
         self._say = say
         self._kernels = ("pure",) if build_info().missing_modules else ("native", "pure")
-        ca_file = cluster.folder / CA_FILE if tls else None
+        self._worker_servers, ca_file = access_of_producers(cluster, tls)
         self._workers = WorkerProcesses("idempotence-chaos-", self._tell, ca_file)
         self._folder = self._workers.folder
         self._worker_names = 0

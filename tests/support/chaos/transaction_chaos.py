@@ -21,7 +21,7 @@ from confluent_kafka import KafkaException
 
 from kproducer import KafkaProducer
 from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
-from tests.support.chaos.command_line import CA_FILE, fault_arguments, say, three_nodes
+from tests.support.chaos.command_line import access_of_producers, fault_arguments, say, three_nodes
 from tests.support.chaos.transaction_ledger import State, Transaction, Verdict, compare, read_ledgers
 from tests.support.chaos.transaction_worker import PARTITIONS, TOPICS, again, position_of
 from tests.support.chaos.worker_processes import WorkerProcesses
@@ -65,8 +65,7 @@ class TransactionChaos:
         self._chance = random.Random(seed)
         self._names = [f"chaos{number}" for number in range(worker_count)]
         self._say = say
-        self._worker_servers = cluster.bootstrap("SSL") if tls else self._servers
-        ca_file = cluster.folder / CA_FILE if tls else None
+        self._worker_servers, ca_file = access_of_producers(cluster, tls)
         self._workers = WorkerProcesses("transaction-chaos-", self._tell, ca_file)
         self._folder = self._workers.folder
         if repeats:

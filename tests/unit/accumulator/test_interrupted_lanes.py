@@ -73,6 +73,18 @@ def lacking_memory(act: Callable[[], object], number: int) -> bool:
     return False
 
 
+def failures_without_memory(
+    compression: str, most: int, prepare: Callable[[Armed], Callable[[], object]]
+) -> int:
+    """In how many of ``most`` runs an act failed, each with no memory for another allocation."""
+    failures = 0
+    for number in range(most):
+        armed, futures = filled(compression)
+        failures += lacking_memory(prepare(armed), number)
+        assert_all_are_delivered(armed, futures)
+    return failures
+
+
 @pytest.mark.parametrize("compression", ["none", "lz4"])
 @pytest.mark.parametrize("late", [False, True])
 def test_a_hand_over_that_is_interrupted_goes_on_later(compression: str, late: bool) -> None:
@@ -90,23 +102,16 @@ def test_a_hand_over_that_is_interrupted_goes_on_later(compression: str, late: b
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
 def test_a_hand_over_without_memory_goes_on_later(compression: str) -> None:
-    failures = 0
-    for number in range(250):
-        armed, futures = filled(compression)
-        failures += lacking_memory(armed.queue(0).disarm, number)
-        assert_all_are_delivered(armed, futures)
-    assert failures > 50
+    assert failures_without_memory(compression, 250, lambda armed: armed.queue(0).disarm) > 50
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
 def test_a_partition_that_cannot_be_armed_keeps_its_batches(compression: str) -> None:
-    failures = 0
-    for number in range(60):
-        armed, futures = filled(compression)
+    def arming(armed: Armed) -> Callable[[], object]:
         armed.queue(0).disarm()
-        failures += lacking_memory(functools.partial(armed.arm, 0), number)
-        assert_all_are_delivered(armed, futures)
-    assert failures > 10
+        return functools.partial(armed.arm, 0)
+
+    assert failures_without_memory(compression, 60, arming) > 10
 
 
 def test_an_interrupted_append_to_a_lane_loses_no_memory() -> None:
