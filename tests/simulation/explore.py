@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any, TypeAlias
 
@@ -182,13 +183,8 @@ class Exploration:
             on_progress(tally, elapsed())
 
     def _submit(self, numbers: range) -> Future[Tally]:
-        # May start a process, which inherits the mask: Ctrl-C interrupts this process alone, which ends it.
-        resource_tracker.ensure_running()  # its start would unblock the signal
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
+        with _deferred_interrupts():  # may start a process
             return self._pool.submit(_run_block, self._plan_of, numbers)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def shrink(self, findings: dict[int, list[str]]) -> Iterator[tuple[int, Shrunk]]:
         """Shrink the first plan of each kind of finding."""
@@ -197,6 +193,26 @@ class Exploration:
             firsts.setdefault(kind_of(findings[number][0]), number)
         chosen = sorted(firsts.values())[:MOST_SHRUNK]
         return zip(chosen, self._pool.map(_shrink, map(self._plan_of, chosen)), strict=True)
+
+
+@contextmanager
+def _deferred_interrupts() -> Iterator[None]:
+    """Ctrl-C takes effect at the end; a process that is started here inherits a mask and never sees it.
+
+    The mask alone does not protect this process: the signal may reach a thread of a native library, and
+    the interpreter then calls the handler in the main thread.
+    """
+    resource_tracker.ensure_running()  # its start would unblock the signal
+    met: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: met.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if met:
+        raise KeyboardInterrupt
 
 
 def _blocks(first: int, schedules: int | None) -> Iterator[range]:
