@@ -1,26 +1,36 @@
 """BufferPool: the bound on the memory that records may wait in.
 
 Hands out bytearrays; those of the few sizes that batches have while they grow are kept and handed out again.
-Knows nothing of batches. Differs from Kafka, which keeps one size. Freed memory goes to the longest-waiting
-thread first. Source: Kafka class ``BufferPool``.
+Knows nothing of batches. Differs from Kafka, which keeps one size, and for ever. Freed memory goes to the
+longest-waiting thread first. Source: Kafka class ``BufferPool``.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from kproducer._core.accumulator.owned_lock import OwnedLock
 from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.kernel import return_free_memory
 from kproducer._core.metrics.windows import Windows
 from kproducer._core.records.batch_sizing import buffer_sizes, largest_buffer_bytes
-from kproducer._core.runtime.clock import Clock
+from kproducer._core.runtime.clock import NEVER_MS, Clock
 from kproducer.errors import (
     BufferExhaustedError,
     ConfigError,
     IllegalStateError,
     ProducerClosedError,
 )
+
+#: How many bytes of free buffers are kept in any case, and how often it is looked whether more are needed.
+KEPT_BYTES: Final = 1 << 20
+_TRIM_INTERVAL_MS: Final = 400
+#: The C library keeps what is freed between other objects. It is asked to return it if it is as much as this,
+#: and not often, since that takes 0.1 s in a large fragmented heap.
+_MUCH_BYTES: Final = 8 << 20
+_RETURN_INTERVAL_MS: Final = 60_000
 
 
 class Grant:
@@ -97,10 +107,15 @@ class BufferPool:
         #: Free buffers by size; the keys are fixed, largest first.
         self._free: dict[int, list[bytearray]] = {size: [] for size in self.sizes}
         self._free_bytes = 0
+        #: The least that `_free_bytes` was since the last `trim`.
+        self._idle_bytes = 0
         self._unpooled_bytes = total_bytes
         #: Only the head gathers memory, so small requests cannot starve a large one.
         self.waiters: deque[Grant] = deque()
         self.is_closed = False
+        # I/O thread only.
+        self._trim_ms = 0
+        self._return_ms = 0
 
     @classmethod
     def of(
@@ -247,6 +262,25 @@ class BufferPool:
             if not is_back:
                 self.withdraw(Grant(size_bytes, buffer=buffer))
 
+    def trim(self, now_ms: int) -> int:
+        """Free the buffers that nobody has needed for a while, largest first. I/O thread only.
+
+        Returns:
+            Milliseconds until the next call; ``NEVER_MS``: there is little to free.
+        """
+        if self._free_bytes <= KEPT_BYTES:
+            return NEVER_MS
+        if now_ms >= self._trim_ms:
+            self._trim_ms = now_ms + _TRIM_INTERVAL_MS
+            with self.lock:
+                unused_bytes = max(self._idle_bytes - KEPT_BYTES, 0)
+                self._free_up_locked(self._unpooled_bytes + unused_bytes)
+                self._idle_bytes = self._free_bytes
+            if unused_bytes >= _MUCH_BYTES and now_ms >= self._return_ms:
+                self._return_ms = now_ms + _RETURN_INTERVAL_MS
+                return_free_memory()
+        return self._trim_ms - now_ms
+
     def close(self) -> None:
         """End every wait, and refuse every later request; buffers may still come back. Idempotent."""
         with self.lock:
@@ -286,6 +320,7 @@ class BufferPool:
             grant.buffer = buffers[-1]
             del buffers[-1]
             self._free_bytes -= grant.wanted_bytes
+            self._note_free_locked()
             return
         self._free_up_locked(grant.wanted_bytes - grant.gathered_bytes)
         taken = min(grant.wanted_bytes - grant.gathered_bytes, self._unpooled_bytes)
@@ -299,6 +334,10 @@ class BufferPool:
                 del buffers[-1]
                 self._free_bytes -= size
                 self._unpooled_bytes += size
+        self._note_free_locked()
+
+    def _note_free_locked(self) -> None:
+        self._idle_bytes = min(self._idle_bytes, self._free_bytes)
 
     def _available_locked(self) -> int:
         return self._unpooled_bytes + self._free_bytes

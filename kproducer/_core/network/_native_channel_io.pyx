@@ -901,17 +901,17 @@ cdef class SocketIo:
                         code = errno if ready < 0 else 0
                         self.serve(ready, &made, &read_at, &is_woken)
                         now_ms = kp_now_ms()
-                        # Before the interpreter lock is taken, which may last: what can be sent now, and more answers.
-                        self.drain_lanes(now_ms, &made)
                         if (
                             made or is_woken or ready < 0 or settled < 0 or self.has_answers()
                             or now_ms >= min(until_ms, counted_until_ms, self.expiry_ms())
                         ):
                             break  # otherwise, there is nothing for Python
+                    # Before the interpreter lock is taken, which may last: what can be sent now, and more answers.
+                    self.drain_lanes(now_ms, &made)
                     gather_until_ms = now_ms + GATHER_MS
-                    while made == count and not is_woken:
+                    while made == count and not is_woken and self.expects_more(KP_MOST_GATHERED_UNDER_LOAD):
                         is_loaded = now_ms < gather_until_ms and self.is_loaded()
-                        if not self.expects_more(KP_MOST_GATHERED_UNDER_LOAD if is_loaded else KP_MOST_GATHERED):
+                        if not is_loaded and not self.expects_more(KP_MOST_GATHERED):
                             break
                         read_at = 0
                         more = self.wait(gather_until_ms if is_loaded else INT64_MIN, now_ms)

@@ -245,16 +245,17 @@ class Sender:
             self._lanes.arm(now_ms)
             blocked = self._lanes.blocked_queues()
         accumulator.ready_batches.publish_load(self._metadata.snapshot, blocked)
+        poll_timeout_ms = min(poll_timeout_ms or 0, accumulator.pool.trim(now_ms))
         if not self._running:
-            poll_timeout_ms = min(poll_timeout_ms or 0, self._close_delay_ms())
+            poll_timeout_ms = min(poll_timeout_ms, self._close_delay_ms())
         # Read after the rounds above: a batch that failed or a partition that was announced there makes a
         # request due, which must not wait for the end of the poll.
         if self._transaction_manager is not None and self._transaction_manager.needs_another_round:
             self._transaction_manager.needs_another_round = False
             poll_timeout_ms = 0
         if telemetry is not None:
-            poll_timeout_ms = min(poll_timeout_ms or 0, telemetry.step(now_ms))
-        self._client.poll(poll_timeout_ms or 0, now_ms)
+            poll_timeout_ms = min(poll_timeout_ms, telemetry.step(now_ms))
+        self._client.poll(poll_timeout_ms, now_ms)
 
     def _close_delay_ms(self) -> int:
         """How long a poll may block, in ms, while the producer is being closed; 0: the loop may end.

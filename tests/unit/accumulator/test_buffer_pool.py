@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kproducer._core.accumulator.buffer_pool import BufferPool
-from kproducer._core.runtime.clock import SystemClock
+from kproducer._core.accumulator.buffer_pool import KEPT_BYTES, BufferPool
+from kproducer._core.runtime.clock import NEVER_MS, SystemClock
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
 from tests.support.units.appending import take_memory
 from tests.support.waiting import wait_until
@@ -59,6 +60,33 @@ def test_pooled_size_is_reused_and_accounted_exactly() -> None:
     assert pool.available_bytes == 4 * CHUNK - 2 * CHUNK - 1
     pool.deallocate(odd)
     assert take_memory(pool, CHUNK + 1, 0) is not odd
+
+
+def test_buffers_that_nobody_has_needed_for_a_while_are_freed() -> None:
+    pool = BufferPool(64 * KEPT_BYTES, KEPT_BYTES, SystemClock())
+    made = [take_memory(pool, KEPT_BYTES, 0) for _ in range(10)]
+    references = sys.getrefcount(made[0]) + 1
+    assert pool.trim(0) == NEVER_MS
+
+    def give_back(buffers: list[bytearray]) -> None:
+        for buffer in buffers:
+            pool.deallocate(buffer)
+
+    def kept() -> int:
+        return [sys.getrefcount(buffer) > references for buffer in made].count(True)
+
+    give_back(made)
+    left_ms = pool.trim(1_000)
+    assert kept() == 10  # all were in use since the last look
+    give_back([take_memory(pool, KEPT_BYTES, 0) for _ in range(4)])
+    assert pool.trim(1_000 + left_ms - 1) == 1
+    assert kept() == 10
+    pool.trim(1_000 + left_ms)
+    assert kept() == 5
+    assert pool.available_bytes == 64 * KEPT_BYTES
+    pool.trim(1_000 + 2 * left_ms)
+    assert kept() == 1
+    assert pool.trim(1_000 + 3 * left_ms) == NEVER_MS
 
 
 def test_pooled_buffers_make_room_for_a_large_one() -> None:

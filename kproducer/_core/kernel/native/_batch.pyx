@@ -22,6 +22,17 @@ from libc.string cimport memmove
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
+cdef extern from *:
+    """
+    #ifdef __GLIBC__
+    #include <malloc.h>
+    #define KP_RETURN_FREE_MEMORY() ((void)malloc_trim(0))
+    #else
+    #define KP_RETURN_FREE_MEMORY() ((void)0)
+    #endif
+    """
+    void KP_RETURN_FREE_MEMORY() noexcept nogil
+
 
 # -- records ---------------------------------------------------------------------------------------------------
 
@@ -268,3 +279,11 @@ cdef uint32_t murmur2_raw(const unsigned char* data, Py_ssize_t size) noexcept n
     h ^= h >> 13
     h *= m
     return h ^ (h >> 15)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------
+
+def return_free_memory():
+    """Give what the C library has free back to the operating system, where it does not by itself (glibc)."""
+    with nogil:
+        KP_RETURN_FREE_MEMORY()

@@ -12,7 +12,7 @@ from kproducer._core.kernel.pure.append import (
     StickyPartition,
     TopicSlots,
 )
-from kproducer._core.kernel.pure.batch_v2 import BatchWriter
+from kproducer._core.kernel.pure.batch_v2 import BatchWriter, return_free_memory
 from kproducer._core.kernel.pure.completion import (
     BatchOutcome,
     Deliveries,
@@ -42,5 +42,6 @@ __all__ = [
     "fast_send",
     "partition_for_key",
     "record_size_upper_bound",
+    "return_free_memory",
     "write_batch_header",
 ]

@@ -195,6 +195,10 @@ def encode_headers(headers: Headers) -> bytes:
     return b"".join(pieces)
 
 
+def return_free_memory() -> None:
+    """Give what the C library has free back to the operating system: Python has no way to."""
+
+
 def _check_buffer(buffer: object, content_bytes: int) -> None:
     if not isinstance(buffer, bytearray):
         raise TypeError(f"a batch is written into a bytearray, not {_types(buffer)}")
