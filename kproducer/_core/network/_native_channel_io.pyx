@@ -1089,16 +1089,20 @@ cdef class SocketIo:
                 write_queued(self.epoll_fd, state, outcome)
 
     cdef bint serve_lane(self, SocketState *state, uint32_t bits, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:
-        """Read the responses of a lane and go on writing. False: Python has to look at this event."""
-        if (
-            not state.established or state.next < state.count or state.lane.needs_python
-            or bits & ~(EPOLLIN | EPOLLOUT)
-        ):
+        """Read for a lane, and go on writing: what Python has queued, then the lane's. False: Python has to do it."""
+        if not state.established or state.lane.needs_python or bits & ~(EPOLLIN | EPOLLOUT):
             return self.hand_over(state)
         if bits & EPOLLIN:
             self.read_lane(state, True, made, read_at)
         if bits & EPOLLOUT and not state.lane.needs_python:
-            self.write_lane(state, made)
+            if state.next < state.count:
+                begin_outcome(&self.outcomes[made[0]], state, WRITE)
+                write_queued(self.epoll_fd, state, &self.outcomes[made[0]])
+                made[0] += 1
+                if state.broken:
+                    self.hand_over(state)
+            else:
+                self.write_lane(state, made)
         return True
 
     cdef void read_lane(self, SocketState *state, bint readable, Py_ssize_t *made, Py_ssize_t *read_at) noexcept nogil:

@@ -203,10 +203,6 @@ class PortableChannelIo:
     def _serve_lane(self, channel: KafkaChannel, mask: int) -> Iterator[Event]:
         """What ``SocketIo.serve_lane`` does."""
         lane = channel.lane
-        if channel.sends:
-            self._hand_back(lane)
-            yield channel, mask
-            return
         if mask & READ and not lane.holds_bytes:
             received: Any
             try:
@@ -219,7 +215,9 @@ class PortableChannelIo:
                     yield channel, READ, received
                     return
                 yield from self._feed_lane(channel, lane, received)
-        if mask & WRITE and channel.lane is lane:
+        if mask & WRITE and channel.sends:
+            yield channel, WRITE
+        elif mask & WRITE and channel.lane is lane:
             yield from self._write_lane(channel, lane)
 
     def _feed_lane(self, channel: KafkaChannel, lane: Any, data: Any) -> Iterator[Event]:

@@ -23,9 +23,9 @@ class Step:
         self.reader.setblocking(False)
         self.io = channel_io.native.SocketIo(self.reader.fileno(), bytearray(1 << 16), 1 << 15)
         self.io.use_plane(self.bench.plane)
-        sock = self.io.register(self.bench.ours.fileno(), "owner")
-        sock.establish()
-        sock.use_lane(self.bench.lane)
+        self.sock = self.io.register(self.bench.ours.fileno(), "owner")
+        self.sock.establish()
+        self.sock.use_lane(self.bench.lane)
 
     def close(self) -> None:
         self.io.close()
@@ -73,3 +73,20 @@ def test_an_unusual_response_behind_one_for_python_waits_until_python_has_handle
     assert event[0] == "owner"
     assert event[5] == len(unusual)
     assert bench.lane.needs_python
+
+
+def test_a_lane_waits_until_a_large_frame_of_python_is_written(step: Step) -> None:
+    bench = step.bench
+    frame = bytes(4 << 20)
+    step.sock.queue([frame])
+    future = bench.send("t", 0, b"v")
+    events = step.io.exchange([step.sock], 0)
+    received = bytearray()
+    while len(received) <= len(frame):
+        received += bench.theirs.recv(1 << 20)
+        events += step.io.exchange([], 0)
+        assert not bench.lane.needs_python
+    assert sum(event[2] for event in events) == len(frame)
+    bench.theirs.send(bench.response([("t", 0, 4)]))
+    step.io.exchange([], 1000)
+    assert future.result(10).offset == 4
