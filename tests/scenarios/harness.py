@@ -260,10 +260,11 @@ class Resources:
 
     def check(self) -> None:
         for thread in threading.enumerate():
-            # close() does not wait for them; the last ones have told the event loop, and are about to end.
+            # close() does not wait for them. The last ones have told the event loop, or the client of an
+            # identity provider, what it waits for, and are about to end.
             if thread.name.startswith(
                 ("kproducer-resolver", "kproducer-oauth", "kproducer-gssapi", "kproducer-call-")
-            ):
+            ) or thread.name.endswith("(process_request_thread)"):
                 thread.join(60)
         threads = [t for t in threading.enumerate() if t not in self._threads and t.is_alive()]
         assert not threads, f"threads left: {threads}"

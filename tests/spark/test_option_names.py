@@ -249,6 +249,18 @@ def test_a_token_endpoint_that_does_not_answer(attempt: Attempt, is_silent: bool
 
 
 @every_attempt
+def test_an_identity_without_its_parameters(attempt: Attempt) -> None:
+    kind = "kafka.sasl.oauthbearer.metadata.authentication.type"
+    options = {
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        kind: "azure_imds",
+    }
+    refusal(attempt, options, f"kafka.sasl.oauthbearer.config is missing: {kind}=azure_imds needs")
+
+
+@every_attempt
 def test_a_token_endpoint_that_refuses_the_secret(attempt: Attempt, sasl_kafka: str) -> None:
     with IdentityProvider() as provider:
         refusal(attempt, oauth(sasl_kafka, provider.token_url), "HTTP status 401", "'kafka.sasl.jaas.config'")

@@ -163,6 +163,17 @@ class Options:
         }
         return self._to("OAUTH", "SASL_PLAINTEXT", endpoint, sasl_options("OAUTHBEARER", jaas))
 
+    def managed_identity(self) -> dict[str, str]:
+        """With tokens of Azure's metadata service."""
+        options = {
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.oauthbearer.method": "oidc",
+            "kafka.sasl.oauthbearer.metadata.authentication.type": "azure_imds",
+            "kafka.sasl.oauthbearer.config": "query=api-version=2018-02-01&resource=api://kafka",
+            "kafka.sasl.oauthbearer.token.endpoint.url": self.provider.imds_url,
+        }
+        return self._to("OAUTH", "SASL_PLAINTEXT", options)
+
     def oauth_file(self, path: Path) -> dict[str, str]:
         """With a token in a file."""
         options = {
@@ -205,6 +216,7 @@ def accepted(options: Options) -> dict[str, dict[str, str]]:
         "connect-stream-plain-once": {**options.plain(), **ONCE},
         "batch-scram-unshaded": options.scram(),
         "batch-oauth": options.oauth(),
+        "batch-managed-identity": options.managed_identity(),
         "batch-proxy": {**options.scram(), **options.through_proxy},
         "stream-proxy": {**options.scram(), **options.through_proxy},
         "connect-batch-proxy": {**options.scram(), **options.through_proxy},

@@ -22,6 +22,9 @@ _ROLE_XML = """<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-
 <SessionToken>role-token</SessionToken><Expiration>{expiration}</Expiration></Credentials>
 <AssumedRoleUser><Arn>{arn}</Arn><AssumedRoleId>A:b</AssumedRoleId></AssumedRoleUser>
 </AssumeRoleResult></AssumeRoleResponse>"""
+_WEB_TOKEN_XML = """<GetWebIdentityTokenResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+<GetWebIdentityTokenResult><WebIdentityToken>{token}</WebIdentityToken><Expiration>{expiration}</Expiration>
+</GetWebIdentityTokenResult></GetWebIdentityTokenResponse>"""
 _IDENTITY_XML = """<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
 <GetCallerIdentityResult><Arn>arn:aws:iam::123456789012:user/alice</Arn><UserId>A</UserId>
 <Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"""
@@ -36,12 +39,14 @@ class FakeAws:
     requests: method and path, or the parameters of a request to STS.
     lifetime_s: of the credentials.
     is_denied: whether STS refuses.
+    web_token: what STS issues (``GetWebIdentityToken``).
     """
 
     url: str = ""
     requests: list[object] = attrs.field(factory=list)
     lifetime_s: float = 3600
     is_denied: bool = False
+    web_token: str = "header.payload.signature"
 
     def answer(self, method: str, path: str, body: str) -> tuple[int, str]:
         """Status and body."""
@@ -52,8 +57,14 @@ class FakeAws:
             return 403, _DENIED_XML
         if "GetCallerIdentity" in body:
             return 200, _IDENTITY_XML
+        if "GetWebIdentityToken" in body:
+            return 200, _WEB_TOKEN_XML.format(expiration=expiration, token=self.web_token)
         if body:
-            return 200, _ROLE_XML.format(expiration=expiration, arn=ROLE)
+            action = self.requests[-1]["Action"]
+            text = _ROLE_XML.format(expiration=expiration, arn=ROLE)
+            return 200, text.replace("<AssumeRoleRe", f"<{action}Re").replace(
+                "</AssumeRoleRe", f"</{action}Re"
+            )
         if path.endswith("/token"):
             return 200, "metadata-token"
         if path.endswith("/security-credentials/"):

@@ -1,7 +1,8 @@
 """An identity provider on loopback: a token endpoint and the public keys (JWKS) that verify its tokens.
 
-Accepts client credentials with a secret or an assertion, and assertions as grants. Tests replace the next
-answers (``answer_next``), and read the requests that arrived.
+Accepts client credentials with a secret or an assertion, and assertions as grants; and answers as Azure's
+metadata service does (IMDS). Tests replace the next answers (``answer_next``), and read the requests that
+arrived.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ CLIENT_ID, CLIENT_SECRET = "client one", "s3cr3t/+&= \u00e4"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
+#: Header fields with which clients ask for tokens; others, such as ``Host``, have no meaning for the answer.
+_RELEVANT = ("Accept", "Authorization", "Content-Type", "Metadata")
+_IMDS_PATH = "/metadata/identity/oauth2/token"
+
 #: Status, content type and body of an answer.
 Answer = tuple[int, str, bytes]
 
@@ -48,6 +53,7 @@ class IdentityProvider:
         lifetime_s: of issued tokens.
         client_keys: verify assertions, by algorithm.
         requests: the forms that arrived, each with the header ``Authorization``.
+        exchanges: method, path with query, relevant header fields and form of each request for a token.
         issued: the tokens, in order.
         signing_key: of the tokens; brokers that know one provider accept another with the same key.
     """
@@ -60,6 +66,7 @@ class IdentityProvider:
             "ES256": ECKey.generate_key("P-256"),
         }
         self.requests: list[dict[str, str]] = []
+        self.exchanges: list[tuple[str, str, dict[str, str], dict[str, str]]] = []
         self.issued: list[str] = []
         self._answers: deque[Callable[[BaseHTTPRequestHandler], Answer | None]] = deque()
         self.signing_key = signing_key or RSAKey.generate_key(
@@ -86,6 +93,10 @@ class IdentityProvider:
     @property
     def token_url(self) -> str:
         return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}/token"
+
+    @property
+    def imds_url(self) -> str:
+        return self.token_url.replace("/token", _IMDS_PATH)
 
     @property
     def jwks_url(self) -> str:
@@ -132,6 +143,17 @@ class IdentityProvider:
             200, access_token=self.new_token(), token_type="Bearer", expires_in=int(self.lifetime_s)
         )
 
+    def _answer_of_imds(self, target: str, headers: dict[str, str]) -> Answer:
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(target).query))
+        if headers.get("Metadata") != "true" or not {"api-version", "resource"} <= query.keys():
+            return json_answer(
+                400, error="invalid_request", error_description="Required metadata header or query"
+            )
+        life_s = int(self.lifetime_s)
+        expires_on = str(int(time.time()) + life_s)
+        token = self.new_token()
+        return json_answer(200, access_token=token, expires_in=str(life_s), expires_on=expires_on)
+
     def _assertion_mistake(self, assertion: str) -> str | None:
         try:
             token = jwt.decode(
@@ -157,6 +179,10 @@ class IdentityProvider:
             timeout = 30
 
             def do_GET(self) -> None:
+                if self.path.startswith(_IMDS_PATH):
+                    headers = self._note_exchange({})
+                    self._answer(lambda: provider._answer_of_imds(self.path, headers))
+                    return
                 keys = {"keys": [provider.signing_key.as_dict(private=False)]}
                 self._write(*json_answer(200, **keys))
 
@@ -164,14 +190,19 @@ class IdentityProvider:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 form = dict(urllib.parse.parse_qsl(body, strict_parsing=True))
                 form["authorization"] = self.headers.get("Authorization", "")
+                self._note_exchange({name: text for name, text in form.items() if name != "authorization"})
                 provider.requests.append(form)
-                if provider._answers:
-                    answer = provider._answers.popleft()(self)
-                    if answer is None:
-                        return
-                else:
-                    answer = provider._answer_to(form)
-                self._write(*answer)
+                self._answer(lambda: provider._answer_to(form))
+
+            def _note_exchange(self, form: dict[str, str]) -> dict[str, str]:
+                headers = {name: text for name in _RELEVANT if (text := self.headers.get(name)) is not None}
+                provider.exchanges.append((self.command, self.path, headers, form))
+                return headers
+
+            def _answer(self, usual: Callable[[], Answer]) -> None:
+                answer = provider._answers.popleft()(self) if provider._answers else usual()
+                if answer is not None:
+                    self._write(*answer)
 
             def _write(self, status: int, kind: str, body: bytes) -> None:
                 self.send_response(status)

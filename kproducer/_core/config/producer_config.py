@@ -292,7 +292,16 @@ class ProducerConfig:
     """For OAUTHBEARER: where tokens are requested (http or https), or the file that has the token
     (file:///path), which is read again for each refresh."""
     sasl_oauthbearer_method: str = choice("default", "oidc", source=_LIBRDKAFKA)
-    """oidc: sasl_oauthbearer_token_endpoint_url is required; otherwise without effect."""
+    """oidc: a token endpoint or a metadata_authentication_type is required; otherwise without effect."""
+    sasl_oauthbearer_metadata_authentication_type: str = choice(
+        "none", "azure_imds", "aws_iam", "azure_workload_identity", source=_LIBRDKAFKA
+    )
+    """How to get tokens without a secret. azure_imds: for the managed identity of the machine. aws_iam: from
+    AWS STS (GetWebIdentityToken), for the AWS credentials of the process. azure_workload_identity (only in
+    kproducer): from Microsoft Entra, for the token in AZURE_FEDERATED_TOKEN_FILE."""
+    sasl_oauthbearer_config: str = secret(source=_LIBRDKAFKA)
+    """Parameters of the metadata_authentication_type: name=value,name=value. azure_imds: query. aws_iam:
+    region and audience; optional: duration_seconds, signing_algorithm, sts_endpoint, tag_NAME."""
     sasl_oauthbearer_jwt_retriever_class: str = java_class(
         "DefaultJwtRetriever",
         "ClientCredentialsJwtRetriever",

@@ -206,8 +206,19 @@ class ProducerSettings(TypedDict, total=False):
     """For OAUTHBEARER: where tokens are requested (http or https), or the file that has the token
     (file:///path), which is read again for each refresh. Default: ''."""
     sasl_oauthbearer_method: Literal["default", "oidc"]
-    """oidc: sasl_oauthbearer_token_endpoint_url is required; otherwise without effect. Default:
-    'default'."""
+    """oidc: a token endpoint or a metadata_authentication_type is required; otherwise without effect.
+    Default: 'default'."""
+    sasl_oauthbearer_metadata_authentication_type: (
+        Literal["none", "azure_imds", "aws_iam", "azure_workload_identity"] | None
+    )
+    """How to get tokens without a secret. azure_imds: for the managed identity of the machine. aws_iam:
+    from AWS STS (GetWebIdentityToken), for the AWS credentials of the process. azure_workload_identity
+    (only in kproducer): from Microsoft Entra, for the token in AZURE_FEDERATED_TOKEN_FILE. Default:
+    'none'."""
+    sasl_oauthbearer_config: str | None
+    """Parameters of the metadata_authentication_type: name=value,name=value. azure_imds: query.
+    aws_iam: region and audience; optional: duration_seconds, signing_algorithm, sts_endpoint, tag_NAME.
+    Default: ''."""
     sasl_oauthbearer_jwt_retriever_class: str | None
     """How to get a token. DefaultJwtRetriever: with client credentials, or from a file if the URL is
     one. JwtBearerJwtRetriever: with an assertion as grant (RFC 7523). OAuth's grant types are accepted

@@ -31,13 +31,18 @@ _CLAIMS = ("iss", "sub", "aud")
 
 @attrs.frozen
 class AssertionFile:
-    """A file with an assertion that something else signs and replaces."""
+    """A file with an assertion that something else signs and replaces.
+
+    Attributes:
+        source: the setting or the environment variable that names it.
+    """
 
     path: str
+    source: str = "sasl_oauthbearer_assertion_file"
 
     def __call__(self) -> str:
         """Read it. Raises AuthenticationError: the file cannot be read."""
-        return read_token(self.path, f"the file {self.path!r} (sasl_oauthbearer_assertion_file)")
+        return read_token(self.path, f"the file {self.path!r} ({self.source})")
 
 
 @attrs.frozen

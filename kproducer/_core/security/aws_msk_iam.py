@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
 from typing import Any, Final
 
 from kproducer._core.runtime.extra_packages import need_package
 from kproducer._core.runtime.guarded_logger import GuardedLogger
+from kproducer._core.security.bounded_aws_calls import BoundedAwsCalls
 from kproducer._core.security.oauth_tokens import TokenSource
 from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism, shown_text
 from kproducer.errors import AuthenticationError, ConfigError, printable
@@ -30,11 +29,6 @@ _log = GuardedLogger(__name__)
 #: useless when the temporary credentials that signed it have expired. EC2 replaces those five minutes ahead,
 #: botocore refreshes others ten minutes ahead.
 _TOKEN_LIFETIME_S: Final = 300.0
-#: How long to wait for credentials. botocore's timeouts are for connecting and for single reads, and external
-#: processes have none.
-_LONGEST_S: Final = 120.0
-#: How many requests for credentials may still wait after they were given up. With that many, none is begun.
-_MOST_UNANSWERED: Final = 4
 _SESSION_NAME = "kproducer"
 _REGION = re.compile(r"[a-z]{2,5}(?:-[a-z]+)+-[0-9]+")
 
@@ -128,7 +122,7 @@ class _SignedTokens:
         self._options = options
         #: A request that was given up may still set this when it ends: its credentials are valid, too.
         self._credentials: Any = None
-        self._unanswered: list[threading.Thread] = []
+        self._calls = BoundedAwsCalls()
         try:
             self._new_session().get_scoped_config()
         except BotoCoreError as error:
@@ -146,7 +140,10 @@ class _SignedTokens:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            credentials = self._ask_for_credentials()
+            credentials = self._calls(lambda: self._current_credentials().get_frozen_credentials())
+        except AuthenticationError:
+            self._credentials = None  # a request that hangs holds their lock
+            raise
         except (BotoCoreError, ClientError) as error:
             what = type(error).__name__
             # The error of an external process is not shown: its text may contain a secret.
@@ -160,28 +157,6 @@ class _SignedTokens:
         provider.load = lambda: credentials
         token, expiry_ms = generate_auth_token_from_credentials_provider(self._region, provider)
         return token, min(expiry_ms / 1000, time.time() + _TOKEN_LIFETIME_S)
-
-    def _ask_for_credentials(self) -> Any:
-        """The credentials, if they come in time. Raises AuthenticationError, and botocore's errors."""
-        self._unanswered = [thread for thread in self._unanswered if thread.is_alive()]
-        if len(self._unanswered) >= _MOST_UNANSWERED:
-            raise _no_answer(f"{_MOST_UNANSWERED} requests within {_LONGEST_S:g} s each, and they still wait")
-        answer: Future[Any] = Future()
-
-        def ask() -> None:
-            try:
-                answer.set_result(self._current_credentials().get_frozen_credentials())
-            except BaseException as error:
-                answer.set_exception(error)
-
-        thread = threading.Thread(target=ask, name="kproducer-aws", daemon=True)
-        thread.start()
-        wait([answer], _LONGEST_S)
-        if not answer.done():
-            self._unanswered.append(thread)
-            self._credentials = None  # the request that hangs holds their lock
-            raise _no_answer(f"within {_LONGEST_S:g} s")
-        return answer.result()
 
     def _current_credentials(self) -> Any:
         from botocore.credentials import RefreshableCredentials
@@ -234,13 +209,6 @@ class _SignedTokens:
         if options.get(_DEBUG, "").lower() == "true":
             _log_identity(session, credentials, self._region)
         return credentials
-
-
-def _no_answer(what: str) -> AuthenticationError:
-    return AuthenticationError(
-        "the AWS credentials are not available: the credential_process of the profile, AWS STS or the"
-        f" metadata service has not answered {what}"
-    )
 
 
 def _log_identity(session: Any, credentials: Any, region: str) -> None:

@@ -7,18 +7,24 @@ are aliases. Source: Kafka classes ``OAuthBearerLoginCallbackHandler``, ``Defaul
 
 from __future__ import annotations
 
-import ssl
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kproducer._core.config.producer_config import SETTINGS, ProducerConfig
-from kproducer._core.runtime.clock import SystemClock
 from kproducer._core.runtime.extra_packages import need_package
 from kproducer._core.security import key_stores
 from kproducer._core.security.assertions import KEY_FILE, KEY_TEXT, AssertionFile, SignedAssertion
+from kproducer._core.security.endpoint_settings import (
+    CLIENT_ID,
+    SCOPE,
+    SECRET,
+    SETTING_OF_OPTION,
+    URL,
+    checked_url,
+    tls_of_endpoint,
+)
 from kproducer._core.security.oauth_tokens import RefreshSchedule, TokenSource
+from kproducer._core.security.platform_identity import PARAMETERS, TYPE, identity_provider, pairs_of
 from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism, extension_mistake
 from kproducer._core.security.token_endpoint import (
     Assertion,
@@ -31,11 +37,7 @@ from kproducer._core.security.token_endpoint import (
 )
 from kproducer.errors import ConfigError
 
-_URL = "sasl_oauthbearer_token_endpoint_url"
 _RETRIEVER = "sasl_oauthbearer_jwt_retriever_class"
-_CLIENT_ID = "sasl_oauthbearer_client_credentials_client_id"
-_SECRET = "sasl_oauthbearer_client_credentials_client_secret"
-_SCOPE = "sasl_oauthbearer_scope"
 _EXTENSIONS = "sasl_oauthbearer_extensions"
 _ASSERTION_FILE = "sasl_oauthbearer_assertion_file"
 #: Settings that do not contradict ``sasl_oauth_token_provider``: they have no effect, or apply to its tokens
@@ -46,8 +48,6 @@ _FOR_ANY_TOKEN = (
     "sasl_oauthbearer_scope_claim_name",
     "sasl_oauthbearer_jwt_validator_class",
 )
-#: The options of ``OAuthBearerLoginModule`` that are settings as well.
-_SETTING_OF_OPTION = {"clientId": _CLIENT_ID, "clientSecret": _SECRET, "scope": _SCOPE}
 _EXTENSION_OPTION = "extension_"
 
 
@@ -78,15 +78,16 @@ def oauth_bearer_mechanism(
         retry_ms=config.sasl_login_retry_backoff_ms,
         retry_max_ms=config.sasl_login_retry_backoff_max_ms,
     )
-    provider = _provider(config, options)
+    provider: Any = token_provider(config, options)
     where = "sasl_oauth_token_provider"
-    if isinstance(provider, (TokenEndpoint, TokenFile)):
+    if config.sasl_oauth_token_provider is None:
         where = provider.where
     tokens = TokenSource(provider, wakeup, schedule=schedule, unanswered=f"{where} has not answered")
     return OAuthBearerMechanism(tokens, extensions)
 
 
-def _provider(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[], Any]:
+def token_provider(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[], Any]:
+    """What ``TokenSource`` calls for a token. Arguments and errors: see ``oauth_bearer_mechanism``."""
     given = [name for name in _settings_given(config) if name not in _FOR_ANY_TOKEN]
     if config.sasl_oauth_token_provider is not None:
         others = [*given, *(f"option {name!r} of sasl_jaas_config" for name in options if _is_for_oidc(name))]
@@ -96,66 +97,49 @@ def _provider(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[]
             )
         provider: Callable[[], Any] = config.sasl_oauth_token_provider
         return provider
+    if config.sasl_oauthbearer_metadata_authentication_type != "none":
+        return identity_provider(config, options, given)
+    if PARAMETERS in given:
+        raise ConfigError(f"{PARAMETERS}: has no effect without {TYPE}; set it, or remove {PARAMETERS}")
     url = config.sasl_oauthbearer_token_endpoint_url.strip()
     if not url:
         raise ConfigError(
-            f"{_URL} is missing: sasl_mechanism=OAUTHBEARER needs the URL of a token endpoint or the file:///"
-            "URL of a token, or else sasl_oauth_token_provider, a callable that returns (token, expiry in"
-            " seconds since 1970)"
+            f"{URL} is missing: sasl_mechanism=OAUTHBEARER needs the URL of a token endpoint or the file:///"
+            f"URL of a token, or {TYPE}, or else sasl_oauth_token_provider, a callable that returns (token,"
+            " expiry in seconds since 1970)"
         )
     retriever = config.sasl_oauthbearer_jwt_retriever_class
-    scheme, location = _checked_url(url)
+    scheme, location = checked_url(url)
     if scheme == "file":
-        unused = [name for name in given if name not in (_URL, _RETRIEVER, "sasl_oauthbearer_method")]
+        unused = [name for name in given if name not in (URL, _RETRIEVER, "sasl_oauthbearer_method")]
         if unused or retriever not in ("DefaultJwtRetriever", "FileJwtRetriever"):
             name = unused[0] if unused else f"{_RETRIEVER}={retriever}"
-            raise ConfigError(f"{name}: has no effect because {_URL} is a file; remove one of them")
-        key_stores.read_file(_URL, location)
+            raise ConfigError(f"{name}: has no effect because {URL} is a file; remove one of them")
+        key_stores.read_file(URL, location)
         return TokenFile(location)
     if retriever == "FileJwtRetriever":
-        raise ConfigError(f"{_URL}: expected a file:/// URL with {_RETRIEVER}={retriever}, got {scheme}://")
+        raise ConfigError(f"{URL}: expected a file:/// URL with {_RETRIEVER}={retriever}, got {scheme}://")
     return TokenEndpoint(
         url,
         _grant(config, options),
-        _tls_context(config, options) if scheme == "https" else None,
+        tls_of_endpoint(config, options, scheme),
         config.sasl_login_connect_timeout_ms,
         config.sasl_login_read_timeout_ms,
     )
 
 
 def _is_for_oidc(option: str) -> bool:
-    return option in _SETTING_OF_OPTION or option.startswith("ssl.")
-
-
-def _checked_url(url: str) -> tuple[str, str]:
-    """The scheme, and the path of a file or the host."""
-    right = "https://host/path, http://host/path or file:///path"
-    try:
-        parts = urllib.parse.urlsplit(url)
-        host = parts.hostname
-        _ = parts.port  # checks the port: may raise ValueError
-    except ValueError:
-        raise ConfigError(f"{_URL}: expected {right}, got a URL that is not valid") from None
-    if parts.username is not None or parts.password is not None:
-        raise ConfigError(
-            f"{_URL}: expected {right}, got one with '@' (not shown because it may contain a password); set"
-            f" {_CLIENT_ID} and {_SECRET}"
-        )
-    if parts.scheme == "file" and host in (None, "localhost") and parts.path:
-        return "file", urllib.request.url2pathname(parts.path)
-    if parts.scheme in ("http", "https") and host and all("!" <= each <= "~" for each in url):
-        return parts.scheme, host
-    raise ConfigError(f"{_URL}: expected {right}, got another URL (not shown because it may contain a key)")
+    return option in SETTING_OF_OPTION or option.startswith("ssl.")
 
 
 def _grant(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[], TokenRequest]:
     client_id, secret, scope = (
         (getattr(config, setting) or options.get(option, "")).strip()
-        for option, setting in _SETTING_OF_OPTION.items()
+        for option, setting in SETTING_OF_OPTION.items()
     )
     for value in (client_id, secret, scope):
         if "\0" in value:
-            raise ConfigError(f"{_CLIENT_ID}, {_SECRET}, {_SCOPE}: expected texts without NUL characters")
+            raise ConfigError(f"{CLIENT_ID}, {SECRET}, {SCOPE}: expected texts without NUL characters")
     assertion = _assertion(config)
     if config.sasl_oauthbearer_jwt_retriever_class == "JwtBearerJwtRetriever":
         if assertion is None:
@@ -164,13 +148,13 @@ def _grant(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[], T
             )
         if client_id or secret:
             raise ConfigError(
-                f"{_CLIENT_ID if client_id else _SECRET}: has no effect with"
+                f"{CLIENT_ID if client_id else SECRET}: has no effect with"
                 f" {_RETRIEVER}=JwtBearerJwtRetriever, which sends only the assertion; remove one of them"
             )
         return JwtBearerGrant(assertion, scope)
     if assertion is not None:
         return ClientAssertionGrant(client_id, assertion, scope)
-    for value, name, option in ((client_id, _CLIENT_ID, "clientId"), (secret, _SECRET, "clientSecret")):
+    for value, name, option in ((client_id, CLIENT_ID, "clientId"), (secret, SECRET, "clientSecret")):
         if not value:
             raise ConfigError(
                 f"{name} is missing: a token endpoint needs it (or option {option!r} of"
@@ -203,38 +187,9 @@ def _assertion(config: ProducerConfig) -> Assertion | None:
     return signed
 
 
-def _tls_context(config: ProducerConfig, options: Mapping[str, str]) -> Callable[[], ssl.SSLContext]:
-    """What connections to the token endpoint trust and present. The settings for brokers do not apply."""
-    from kproducer._core.security.tls_settings import TlsSettings
-
-    own = {name: value for name, value in options.items() if name.startswith("ssl.")}
-    location = "" if config.https_ca_location == "probe" else config.https_ca_location
-    given = [
-        name
-        for name, value in (("https_ca_location", location), ("https_ca_pem", config.https_ca_pem))
-        if value
-    ]
-    if len(given) + bool(own) > 1:
-        other = given[1] if len(given) == 2 else f"option {next(iter(own))!r} of sasl_jaas_config"
-        raise ConfigError(f"{other}: contradicts {given[0]}; set only one of them")
-    settings = {"bootstrap.servers": "unused:1", "security.protocol": "SSL", **own}
-    if location:
-        settings["ssl.cafile"] = location
-    if config.https_ca_pem:
-        settings["ssl.truststore.certificates"] = config.https_ca_pem
-    try:
-        return TlsSettings(ProducerConfig.from_dotted(settings), SystemClock()).context
-    except ConfigError as error:
-        where = given[0] if given else "sasl_jaas_config"
-        raise ConfigError(f"{where}: for the token endpoint: {error}") from error.__cause__
-
-
 def _extensions_of_setting(config: ProducerConfig) -> dict[str, str]:
     extensions: dict[str, str] = {}
-    for part in filter(None, map(str.strip, config.sasl_oauthbearer_extensions.split(","))):
-        name, equals, value = part.partition("=")
-        if not equals:
-            raise ConfigError(f"{_EXTENSIONS}: expected name=value,name=value, got a part without '='")
+    for name, value in pairs_of(_EXTENSIONS, config.sasl_oauthbearer_extensions).items():
         _add_extension(extensions, name, value, _EXTENSIONS)
     return extensions
 
@@ -247,7 +202,7 @@ def _extensions_of_options(options: Mapping[str, str]) -> dict[str, str]:
         elif not _is_for_oidc(option):
             raise ConfigError(
                 f"sasl_jaas_config: option {option!r} of OAuthBearerLoginModule is not supported; these are:"
-                f" {', '.join(_SETTING_OF_OPTION)}, {_EXTENSION_OPTION}NAME, ssl.*"
+                f" {', '.join(SETTING_OF_OPTION)}, {_EXTENSION_OPTION}NAME, ssl.*"
             )
     return extensions
 

@@ -1,11 +1,11 @@
-"""Gets OAuth tokens from an identity provider's token endpoint, or from a file.
+"""Gets OAuth tokens from an identity provider's token endpoint, a cloud's metadata service, or a file.
 
 Each source is a callable without arguments that returns an ``OAuthToken``; ``TokenSource`` calls it on its
 own thread. Secrets (client secret, assertion, token) are sent to the endpoint and appear in no error.
 ``urllib`` is enough to post one form per token (docs/decisions/0052-registry-client.md). Redirections are not
 followed, because they would pass on the credentials.
 Source: RFC 6749 sections 4.4 and 5, RFC 7523; Kafka classes ``HttpJwtRetriever`` (KIP-768) and
-``FileJwtRetriever``.
+``FileJwtRetriever``; "How to use managed identities on an Azure VM to acquire an access token" (IMDS).
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TOO_MANY_REQUESTS = 429
 _REQUEST_TIMEOUT = 408
+#: With which a metadata service answers while it is being updated.
+_UPDATING = (404, 410)
 
 Assertion = Callable[[], str]
 
@@ -46,12 +48,12 @@ class TokenRequest:
     """What to send to a token endpoint. Its repr shows nothing of it.
 
     Attributes:
-        fields: the form. Empty ones are not sent.
+        fields: the form to post. Empty ones are not sent.
         authorization: value of the header ``Authorization``; empty: none.
         secrets: texts that errors must not show if the endpoint repeats them.
     """
 
-    fields: Mapping[str, str] = attrs.field(repr=False)
+    fields: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     authorization: str = attrs.field(default="", repr=False)
     secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
 
@@ -120,7 +122,8 @@ class TokenEndpoint:
     """A token endpoint. Call it to request a token.
 
     Redirections are not followed, because they would pass on the credentials. Uses the proxies in
-    ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``.
+    ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, except for a metadata service: it answers only on the
+    machine whose identity it knows.
 
     Args:
         url: http or https, without user name and password.
@@ -128,6 +131,8 @@ class TokenEndpoint:
         tls_context: returns the context for a connection; ``None``: the endpoint is not encrypted.
         connect_timeout_ms: for each address, and again for the tunnel of a proxy and the TLS handshake.
         read_timeout_ms: for sending the request, and again for the whole answer.
+        source: the setting, or what else names the endpoint.
+        is_metadata_service: a token is got, without a form, from a cloud's metadata service.
     """
 
     _url: str
@@ -135,27 +140,34 @@ class TokenEndpoint:
     _tls_context: Callable[[], ssl.SSLContext] | None
     _connect_timeout_ms: int
     _read_timeout_ms: int
+    _source: str = "sasl_oauthbearer_token_endpoint_url"
+    _is_metadata_service: bool = False
 
     @property
     def where(self) -> str:
         """The endpoint in words, with the setting that names it."""
-        return f"the token endpoint {shown_text(shown_url(self._url))} (sasl_oauthbearer_token_endpoint_url)"
+        return f"the token endpoint {shown_text(shown_url(self._url))} ({self._source})"
 
     def __call__(self) -> OAuthToken:
         """Request a token.
 
         Raises:
-            RetriableTokenError: the endpoint cannot be reached, or answers 408, 429 or 5xx.
+            RetriableTokenError: the endpoint cannot be reached, or answers 408, 429 or 5xx; a metadata
+                service also with 404 or 410.
             AuthenticationError: it refuses the request, or its answer has no usable token.
         """
         request = self._new_request()
-        status, content_type, body = self._post(request)
+        status, content_type, body = self._exchange(request)
         answer = _json_object(body)
         if status not in (200, 201):
             refusal = _refusal(answer, content_type, request.secrets)
             text = f"{self.where} answered with HTTP status {status}: {refusal}"
             if status >= 500 or status in (_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS):
                 raise RetriableTokenError(text)
+            if self._is_metadata_service:
+                if status in _UPDATING:
+                    raise RetriableTokenError(text)
+                raise AuthenticationError(f"{text}; check its URL, and the identities of this machine")
             raise AuthenticationError(f"{text}; check its URL and the credentials")
         if answer is None:
             raise AuthenticationError(
@@ -168,16 +180,21 @@ class TokenEndpoint:
                 return _token(token.strip(), answer.get("expires_in"), self.where)
         raise AuthenticationError(f"the answer of {self.where} has no access_token")
 
-    def _post(self, request: TokenRequest) -> tuple[int, str, bytes]:
+    def _exchange(self, request: TokenRequest) -> tuple[int, str, bytes]:
         headers = {"Accept": "application/json", "Cache-Control": "no-cache"}
-        form = urllib.parse.urlencode({name: text for name, text in request.fields.items() if text})
-        message = urllib.request.Request(self._url, form.encode(), headers, method="POST")
+        if self._is_metadata_service:
+            headers["Metadata"] = "true"
+            message = urllib.request.Request(self._url, None, headers, method="GET")
+        else:
+            form = urllib.parse.urlencode({name: text for name, text in request.fields.items() if text})
+            message = urllib.request.Request(self._url, form.encode(), headers, method="POST")
         if request.authorization:
             message.add_unredirected_header("Authorization", request.authorization)
         context = self._tls_context() if self._tls_context is not None else None
         # This opener neither follows redirections nor raises errors for statuses.
         opener = urllib.request.OpenerDirector()
-        opener.add_handler(urllib.request.ProxyHandler())
+        if not self._is_metadata_service:
+            opener.add_handler(urllib.request.ProxyHandler())
         opener.add_handler(_Handler(context, self._read_timeout_ms / 1000))
         try:
             with opener.open(message, timeout=self._connect_timeout_ms / 1000) as response:

@@ -46,7 +46,8 @@ _SAME = [
     "sasl.oauthbearer.assertion.claim.jti.include", "sasl.oauthbearer.assertion.claim.nbf.seconds",
     "sasl.oauthbearer.assertion.claim.sub", "sasl.oauthbearer.assertion.file",
     "sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.assertion.private.key.passphrase",
-    "sasl.oauthbearer.assertion.private.key.pem", "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.assertion.private.key.pem", "sasl.oauthbearer.config",
+    "sasl.oauthbearer.extensions", "sasl.oauthbearer.metadata.authentication.type",
     "sasl.oauthbearer.method", "sasl.oauthbearer.scope", "sasl.oauthbearer.sub.claim.name",
     "sasl.oauthbearer.token.endpoint.url", "security.protocol", "ssl.keystore.location",
     "ssl.keystore.password", "transaction.timeout.ms", "transactional.id",
@@ -104,7 +105,6 @@ OF_THE_ADAPTER = {
     "oauth_cb",
     "on_delivery",
     "queue.buffering.max.messages",
-    "sasl.oauthbearer.config",
     "statistics.interval.ms",
     "stats_cb",
     "topic.metadata.propagation.max.ms",
@@ -201,7 +201,6 @@ REFUSED: dict[str, tuple[str, Any]] = {
     "enable.ssl.certificate.verification": (f"{_CONTEXT} that does not verify", True),
     "plugin.library.paths": ("plugins of librdkafka cannot be loaded; remove it", ""),
     "queuing.strategy": ("records are sent in the order of produce(); remove it", "fifo"),
-    "sasl.oauthbearer.metadata.authentication.type": ("return the token from oauth_cb", "none"),
     "ssl.ca.certificate.stores": ("it is for Windows; use ssl.ca.location", "Root"),
     "ssl.curves.list": (_CONTEXT, ""),
     "ssl.engine.id": (_CONTEXT, "dynamic"),
@@ -435,7 +434,10 @@ def _convert_security(given: Mapping[str, Any], own: dict[str, Any]) -> None:
         name = "ssl_key_password" if "ssl.key.pem" in given else "ssl_password"
         own[name] = _parsed(name, "ssl.key.password", given["ssl.key.password"])
     if (oauth_cb := given.get("oauth_cb")) is not None:
+        # It gets the setting, and replaces librdkafka's own ways to get a token.
         argument = given.get("sasl.oauthbearer.config", "")
+        for name in ("config", "metadata_authentication_type", "method"):
+            own.pop(f"sasl_oauthbearer_{name}", None)
 
         def token() -> tuple[Any, ...]:
             # confluent-kafka: (token, expiry[, principal[, extensions]]). Brokers take the principal from
@@ -444,10 +446,6 @@ def _convert_security(given: Mapping[str, Any], own: dict[str, Any]) -> None:
             return (*found[:2], found[3]) if len(found) > 3 and found[3] else found[:2]
 
         own["sasl_oauth_token_provider"] = token
-    elif "sasl.oauthbearer.config" in given:
-        raise ConfigError(
-            "sasl.oauthbearer.config: not supported without oauth_cb, which gets it; set oauth_cb"
-        )
 
 
 def _convert_partitioner(given: Mapping[str, Any], own: dict[str, Any]) -> str | None:

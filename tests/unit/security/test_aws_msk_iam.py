@@ -12,7 +12,7 @@ import traceback
 import pytest
 
 from kproducer._core.config.producer_config import ProducerConfig
-from kproducer._core.security import aws_msk_iam
+from kproducer._core.security import bounded_aws_calls
 from kproducer._core.security.aws_msk_iam import aws_msk_iam_mechanism
 from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism
 from kproducer._core.security.sasl_settings import sasl_mechanism_of
@@ -103,13 +103,13 @@ def test_credentials_that_are_never_found_do_not_end_the_requests_for_tokens(env
     answer = json.dumps({"Version": 1, "AccessKeyId": KEY, "SecretAccessKey": SECRET})
     script.write_text(f"echo >> {calls}\nwhile [ -e {gate} ]; do sleep 0.05; done\necho '{answer}'\n")
     (tmp_path / "config").write_text(f"[default]\ncredential_process = /bin/sh {script}\n")
-    environment.setattr(aws_msk_iam, "_LONGEST_S", 0.5)
+    environment.setattr(bounded_aws_calls, "LONGEST_S", 0.5)
     tokens = tokens_of()
     for _ in range(6):
         with pytest.raises(AuthenticationError, match=r"the AWS credentials are not available: .* 0\.5 s"):
             tokens()
     gate.unlink()
-    assert 1 <= len(calls.read_text()) <= aws_msk_iam._MOST_UNANSWERED
+    assert 1 <= len(calls.read_text()) <= bounded_aws_calls.MOST_UNANSWERED
     wait_until(lambda: not any(thread.name == "kproducer-aws" for thread in threading.enumerate()))
     assert is_signed_by(tokens()[0], KEY, SECRET)
 

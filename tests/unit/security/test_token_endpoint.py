@@ -168,7 +168,7 @@ answers = st.fixed_dictionaries(
 )
 def test_every_answer_is_a_token_or_one_of_two_errors(idp, body, status):
     asked = endpoint(idp.token_url)
-    asked._post = lambda _: (status, "application/json", body)
+    asked._exchange = lambda _: (status, "application/json", body)
     text = ""
     before_s = time.time()
     try:
@@ -183,7 +183,7 @@ def test_every_payload_of_a_token_is_accepted_or_refused(idp, claims, name):
     payload = json.dumps({name: claims.get("expires_in"), **claims}).encode()
     token = f"h.{base64.urlsafe_b64encode(payload).decode().rstrip('=')}.s"
     asked = endpoint(idp.token_url)
-    asked._post = lambda _: (200, "application/json", json.dumps({"access_token": token}).encode())
+    asked._exchange = lambda _: (200, "application/json", json.dumps({"access_token": token}).encode())
     text = ""
     try:
         assert asked().value == token
