@@ -6,11 +6,22 @@ Setting                                    Meaning
 ``url``                                    required; several with commas between them: the next one is
                                            used if one fails
 ``basic.auth.user.info``                   ``user:password``; may also be in the URL
-``bearer.auth.credentials.source``         ``STATIC_TOKEN`` or ``CUSTOM``
+``bearer.auth.credentials.source``         ``STATIC_TOKEN``, ``CUSTOM``; ``OAUTHBEARER``: of a token endpoint;
+                                           ``OAUTHBEARER_AZURE_IMDS``, ``OAUTHBEARER_AWS_IAM``,
+                                           ``OAUTHBEARER_AZURE_WORKLOAD_IDENTITY``: of an identity, as for
+                                           :doc:`brokers </security>`
 ``bearer.auth.token``                      the token of ``STATIC_TOKEN``
 ``bearer.auth.custom.provider.function``   of ``CUSTOM``: called for every request, so it should keep its
                                            token; returns a dictionary with ``bearer.auth.token``
 ``bearer.auth.custom.provider.config``     of ``CUSTOM``: what the function gets
+``bearer.auth.issuer.endpoint.url``        of ``OAUTHBEARER``: the token endpoint, or the file with the token
+                                           (``file:///path``), which is read again for each refresh
+``bearer.auth.client.id``                  of ``OAUTHBEARER``
+``bearer.auth.client.secret``              of ``OAUTHBEARER``
+``bearer.auth.scope``                      of the requested tokens
+``bearer.auth.issuer.endpoint.query``      of ``OAUTHBEARER_AZURE_IMDS``: the query of the URL
+``bearer.auth.aws.config``                 of ``OAUTHBEARER_AWS_IAM``: ``region=REGION,audience=AUDIENCE``
+``https.ca.location``                      PEM file with the certificates to trust at the token endpoint
 ``bearer.auth.logical.cluster``            for Confluent Cloud
 ``bearer.auth.identity.pool.id``           for Confluent Cloud
 ``ssl.ca.location``                        file or folder with certificates of authorities (PEM); default:
@@ -51,26 +62,15 @@ import attrs
 
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import nearest_name
+from kproducer.schema_registry import oauth_tokens
+from kproducer.schema_registry.oauth_tokens import RegistryTokens
 
-_BEARER_SOURCES = ("STATIC_TOKEN", "CUSTOM")
+_BEARER_SOURCES = ("STATIC_TOKEN", "CUSTOM", *oauth_tokens.SOURCES)
 #: Java's names have this prefix.
 _JAVA_PREFIX = "schema.registry."
-_OAUTH_ADVICE = (
-    "tokens of an OAuth server come from a function of yours: bearer.auth.credentials.source=CUSTOM and "
-    "bearer.auth.custom.provider.function"
-)
 #: Settings of other clients, and what to do instead.
 _ADVICE = {
     "basic.auth.credentials.source": "remove it: basic.auth.user.info is used, or what the url has",
-    **dict.fromkeys(
-        (
-            "bearer.auth.client.id",
-            "bearer.auth.client.secret",
-            "bearer.auth.scope",
-            "bearer.auth.issuer.endpoint.url",
-        ),
-        _OAUTH_ADVICE,
-    ),
 }
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 #: The settings that are numbers; below, all settings.
@@ -96,6 +96,7 @@ SETTING_NAMES = (
     "bearer.auth.identity.pool.id",
     "bearer.auth.custom.provider.function",
     "bearer.auth.custom.provider.config",
+    *oauth_tokens.SETTING_NAMES,
     "proxy",
     *NUMBER_SETTINGS,
 )
@@ -111,7 +112,9 @@ class ClientSettings:
     Attributes:
         urls: base URLs without credentials, in the order of use.
         basic_auth: user and password, or ``None``.
-        bearer_headers: called for each request; ``None`` without bearer authentication.
+        bearer_headers: called for each request; ``None`` without bearer authentication. Raises ConfigError or
+            SchemaRegistryError, and whatever a function of ``CUSTOM`` raises.
+        tokens: of an OAuth server; ``None``: not used.
         ssl_context: for https; ``None`` if no URL is https.
         proxy: URL of a proxy, or ``None``.
         request_timeout_s: limit for one HTTP request, from connecting to the end of the response.
@@ -125,6 +128,7 @@ class ClientSettings:
     urls: tuple[str, ...]
     basic_auth: tuple[str, str] | None = attrs.field(repr=False)
     bearer_headers: HeaderSource | None = attrs.field(repr=False)
+    tokens: RegistryTokens | None = attrs.field(repr=False)
     ssl_context: ssl.SSLContext | None = attrs.field(repr=False)
     proxy: str | None = attrs.field(repr=False)
     request_timeout_s: float
@@ -154,7 +158,9 @@ class ClientSettings:
                 )
         urls, url_auth = _urls(conf.get("url"))
         basic_auth = _basic_auth(conf, url_auth)
-        bearer_headers = _bearer_headers(conf)
+        timeout_s = _number(conf, "timeout", 10, "seconds", above_zero=True)
+        tokens = _tokens(conf, timeout_s)
+        bearer_headers = _bearer_headers(conf, tokens)
         if basic_auth and bearer_headers:
             raise ConfigError("basic.auth.user.info and bearer.auth.credentials.source exclude each other")
         ttl = conf.get("cache.latest.ttl.sec")
@@ -162,9 +168,10 @@ class ClientSettings:
             urls=urls,
             basic_auth=basic_auth,
             bearer_headers=bearer_headers,
+            tokens=tokens,
             ssl_context=_ssl_context(conf) if any(url.startswith("https:") for url in urls) else None,
             proxy=_proxy(conf),
-            request_timeout_s=_number(conf, "timeout", 10, "seconds", above_zero=True),
+            request_timeout_s=timeout_s,
             max_block_ms=_number(conf, "max.block.ms", 60_000, "milliseconds", above_zero=True),
             max_retries=int(_number(conf, "max.retries", 3, "attempts")),
             retry_wait_ms=_number(conf, "retries.wait.ms", 1_000, "milliseconds"),
@@ -291,7 +298,21 @@ def _basic_auth(conf: Mapping[str, Any], url_auth: tuple[str, str] | None) -> tu
     return user, password
 
 
-def _bearer_headers(conf: Mapping[str, Any]) -> HeaderSource | None:
+def _tokens(conf: Mapping[str, Any], timeout_s: float) -> RegistryTokens | None:
+    given = {
+        name: text
+        for name in oauth_tokens.SETTING_NAMES
+        if (text := _text(conf, name, is_secret=True)) is not None
+    }
+    source = conf.get("bearer.auth.credentials.source")
+    if source in oauth_tokens.SOURCES:
+        return RegistryTokens(source, given, timeout_s)
+    if given and source is not None:
+        raise ConfigError(f"{next(iter(given))}: has no effect with bearer.auth.credentials.source={source}")
+    return None
+
+
+def _bearer_headers(conf: Mapping[str, Any], tokens: RegistryTokens | None) -> HeaderSource | None:
     source = conf.get("bearer.auth.credentials.source")
     if source is None:
         given = [name for name in conf if name.startswith("bearer.auth.")]
@@ -305,15 +326,17 @@ def _bearer_headers(conf: Mapping[str, Any]) -> HeaderSource | None:
             f"bearer.auth.credentials.source: expected {' or '.join(_BEARER_SOURCES)}, got {source!r}; "
             "with CUSTOM, a function of yours gets tokens from anywhere"
         )
+    fields = {
+        name: text
+        for name in ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")
+        if (text := _text(conf, name)) is not None
+    }
+    if tokens is not None:
+        return lambda: _bearer_fields({"bearer.auth.token": tokens.current(), **fields})
     if source == "STATIC_TOKEN":
         token = _text(conf, "bearer.auth.token", is_secret=True)
         if token is None:
             raise ConfigError("bearer.auth.token: missing; STATIC_TOKEN needs it")
-        fields = {
-            name: text
-            for name in ("bearer.auth.logical.cluster", "bearer.auth.identity.pool.id")
-            if (text := _text(conf, name)) is not None
-        }
         headers = _bearer_fields({"bearer.auth.token": token, **fields})
         return lambda: headers
     function = conf.get("bearer.auth.custom.provider.function")

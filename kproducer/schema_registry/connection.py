@@ -93,10 +93,14 @@ class RegistryConnection:
     def close(self) -> None:
         """Close the connections. Later requests are refused."""
         self._http.close()
+        if self._settings.tokens is not None:
+            self._settings.tokens.close()
 
     def after_fork_in_child(self) -> None:
         """Sockets and locks belong to the parent: use new ones. Must not lock."""
         self._http.after_fork_in_child()
+        if self._settings.tokens is not None:
+            self._settings.tokens.after_fork_in_child()
 
     def _with_retries(self, request: HttpRequest) -> Any:
         settings = self._settings
@@ -203,6 +207,9 @@ class RegistryConnection:
         except ConfigError as error:
             # The error names the field, and does not quote its value.
             return SchemaRegistryError(str(error), url=url), []
+        except SchemaRegistryError as error:  # there is no token
+            error.url = url
+            return without_frames(error), []
         except Exception as error:
             # The error of the application's function: its text may contain a token.
             failure = SchemaRegistryError(

@@ -69,6 +69,16 @@ def test_a_token_needs_no_source():
     assert dict(value.registry)["bearer.auth.credentials.source"] == "STATIC_TOKEN"
 
 
+def test_tokens_of_an_identity_need_no_function() -> None:
+    given = {
+        "bearer.auth.credentials.source": "OAUTHBEARER_AZURE_IMDS",
+        "bearer.auth.issuer.endpoint.query": "a=b",
+    }
+    options = {f"schema.registry.{name}": text for name, text in given.items()}
+    (value,) = parsed({**REGISTRY, "valueFormat": "avro", **options})
+    assert given.items() <= dict(value.registry).items()
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -133,6 +133,19 @@ class TokenSource:
                 raise self._failure.copy()
             return None
 
+    def wait_for_current(self, timeout_s: float) -> OAuthToken | None:
+        """``current``, but blocks while a token is being requested, for at most ``timeout_s`` seconds."""
+        token = self.current()
+        if token is None:
+            with self._changed:
+                self._changed.wait_for(self._is_decided, timeout_s)
+            token = self.current()
+        return token
+
+    def _is_decided(self) -> bool:
+        is_valid = self._token is not None and self._wall_s() < self._token.expires_at
+        return is_valid or self._failure is not None or self._closed
+
     def waits_for(self) -> str:
         """Why there is no token, in words; empty: there is one. Any thread."""
         with self._changed:
@@ -156,12 +169,14 @@ class TokenSource:
                 wait_s = max(self._schedule.refresh_after_s(lifetime_s), _LEAST_WAIT_S)
                 with self._changed:
                     self._token, self._failure, self._last_failed_attempt = result, None, ""
+                    self._changed.notify_all()
             else:
                 wait_s = min(_LEAST_WAIT_S * 2 ** min(failures, 10), _LONGEST_WAIT_S)
                 failures += 1
                 _log.error("No new OAuth token, next attempt in %.0f s: %s", wait_s, result)
                 with self._changed:
                     self._failure = result
+                    self._changed.notify_all()
             self._wakeup()
             if self._wait_until(now_s + wait_s):
                 return

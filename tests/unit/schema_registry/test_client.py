@@ -460,7 +460,7 @@ def test_tls_with_client_certificates(authority):
             {"url": "http://a", "basic.auth.credentials.source": "USER_INFO"},
             "remove it: basic.auth.user.info",
         ),
-        ({"url": "http://a", "bearer.auth.client.secret": SECRET}, r"source=CUSTOM and bearer\.auth\.custom"),
+        ({"url": "http://a", "bearer.auth.client.secret": SECRET}, r"set bearer\.auth\.credentials\.source"),
         ({"url": f"http://u:{SECRET}@:8081"}, "url: number 1 is not a URL"),
         ({"url": f"http://u:{SECRET}@a b"}, "url: number 1 is not a URL"),
         ({"url": f"http://u:{SECRET}@a..b"}, "url: number 1 is not a URL"),
@@ -469,7 +469,7 @@ def test_tls_with_client_certificates(authority):
         ({"url": "http://a", "basic.auth.user.info": SECRET}, "expected user:password"),
         ({"url": f"http://u:{SECRET}@a", "basic.auth.user.info": f"u:{SECRET}"}, "in one place only"),
         ({"url": "http://a", "bearer.auth.token": SECRET}, r"set bearer\.auth\.credentials\.source"),
-        ({"url": "http://a", "bearer.auth.credentials.source": "OAUTHBEARER"}, "STATIC_TOKEN or CUSTOM"),
+        ({"url": "http://a", "bearer.auth.credentials.source": "INHERIT"}, "STATIC_TOKEN or CUSTOM or"),
         ({"url": "http://a", "bearer.auth.credentials.source": "STATIC_TOKEN"}, "STATIC_TOKEN needs it"),
         ({"url": "http://a", "bearer.auth.credentials.source": "CUSTOM"}, "CUSTOM needs it"),
         (

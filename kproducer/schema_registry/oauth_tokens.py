@@ -1,0 +1,148 @@
+"""RegistryTokens: OAuth tokens for the requests to a registry, kept fresh ahead of their expiry.
+
+They come from where those for brokers come from (``kproducer._core.security``), with the names that
+confluent-kafka has for a registry's settings.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.security.oauth_settings import token_provider
+from kproducer._core.security.oauth_tokens import TokenSource
+from kproducer.errors import ConfigError, KafkaError, SchemaRegistryError
+from kproducer.schema_registry import deadlines
+
+_URL, _QUERY = "bearer.auth.issuer.endpoint.url", "bearer.auth.issuer.endpoint.query"
+_AWS = "bearer.auth.aws.config"
+_CLIENT_ID, _SECRET, _SCOPE = "bearer.auth.client.id", "bearer.auth.client.secret", "bearer.auth.scope"
+_AUTHORITIES = "https.ca.location"
+#: By ``bearer.auth.credentials.source``: the ``sasl_oauthbearer_metadata_authentication_type`` of a producer
+#: that means the same, and the settings that have an effect.
+SOURCES = {
+    "OAUTHBEARER": ("none", (_URL, _CLIENT_ID, _SECRET, _SCOPE, _AUTHORITIES)),
+    "OAUTHBEARER_AZURE_IMDS": ("azure_imds", (_URL, _QUERY, _AUTHORITIES)),
+    "OAUTHBEARER_AZURE_WORKLOAD_IDENTITY": (
+        "azure_workload_identity",
+        (_URL, _CLIENT_ID, _SCOPE, _AUTHORITIES),
+    ),
+    "OAUTHBEARER_AWS_IAM": ("aws_iam", (_AWS,)),
+}
+#: The producer's settings, by the registry's.
+_OWN_NAMES = {
+    _URL: "sasl_oauthbearer_token_endpoint_url",
+    _QUERY: "sasl_oauthbearer_config",
+    _AWS: "sasl_oauthbearer_config",
+    _CLIENT_ID: "sasl_oauthbearer_client_credentials_client_id",
+    _SECRET: "sasl_oauthbearer_client_credentials_client_secret",
+    _SCOPE: "sasl_oauthbearer_scope",
+    _AUTHORITIES: "https_ca_location",
+}
+SETTING_NAMES = tuple(_OWN_NAMES)
+
+
+class RegistryTokens:
+    """The current token of a registry's client. Thread-safe; usable in a forked child.
+
+    A thread, which begins with the first use, requests tokens (``TokenSource``).
+
+    Args:
+        source: ``bearer.auth.credentials.source``.
+        given: the settings in ``SETTING_NAMES`` that were set.
+        timeout_s: for connecting to the server that issues tokens, and again for its answer.
+
+    Raises:
+        ConfigError: a setting is missing or wrong, or has no effect.
+    """
+
+    def __init__(self, source: str, given: Mapping[str, str], timeout_s: float) -> None:
+        kind, used = SOURCES[source]
+        if unused := [name for name in given if name not in used]:
+            raise ConfigError(f"{unused[0]}: has no effect with bearer.auth.credentials.source={source}")
+        is_file = given.get(_URL, "").startswith("file:")
+        if source == "OAUTHBEARER" and not is_file:
+            for name in (_URL, _CLIENT_ID, _SECRET):
+                if not given.get(name):
+                    raise ConfigError(f"{name} is missing: bearer.auth.credentials.source={source} needs it")
+        settings = {_OWN_NAMES[name]: value for name, value in given.items()}
+        if _QUERY in given:
+            escaped = given[_QUERY].replace("\\", "\\\\").replace(",", "\\,")
+            settings["sasl_oauthbearer_config"] = f"query={escaped}"
+        timeout_ms = max(1, int(timeout_s * 1000))
+        #: What to write in errors in place of the producer's settings; the longest first.
+        self._renamed = {
+            "sasl_oauthbearer_metadata_authentication_type": "bearer.auth.credentials.source",
+            f"={kind}": f"={source}",
+            "such as query=": "such as ",
+            ", or sasl_oauthbearer_assertion_file": "",
+            "https_ca_location or ssl.truststore.location in sasl_jaas_config": _AUTHORITIES,
+            "sasl_login_connect_timeout_ms, sasl_login_read_timeout_ms": "timeout",
+            "sasl_oauthbearer_config": _AWS if kind == "aws_iam" else _QUERY,
+            **{own: name for name, own in _OWN_NAMES.items() if name not in (_AWS, _QUERY)},
+        }
+        try:
+            self._provider: Any = token_provider(
+                ProducerConfig.from_keywords(
+                    {
+                        "bootstrap_servers": "unused:1",
+                        "security_protocol": "SASL_SSL",
+                        "sasl_mechanism": "OAUTHBEARER",
+                        "sasl_oauthbearer_metadata_authentication_type": kind,
+                        "sasl_login_connect_timeout_ms": timeout_ms,
+                        "sasl_login_read_timeout_ms": timeout_ms,
+                        **settings,
+                    }
+                ),
+                {},
+            )
+        except ConfigError as error:
+            raise ConfigError(self._in_own_names(str(error))) from error.__cause__
+        self._tokens = self._new_source()
+
+    def current(self) -> str:
+        """The token. Blocks until there is a first one, at most until the deadline of the call.
+
+        Raises:
+            SchemaRegistryError: there is no token; says why.
+        """
+        try:
+            token = self._tokens.wait_for_current(max(0.0, deadlines.remaining_s()))
+        except KafkaError as error:
+            text, is_temporary = str(error), False
+        else:
+            if token is not None:
+                return token.value
+            text, is_temporary = self._tokens.waits_for(), True
+        raise SchemaRegistryError(
+            self._in_own_names(f"there is no token for the schema registry: {text}"),
+            is_temporary=is_temporary,
+        )
+
+    def close(self) -> None:
+        """End the thread. Idempotent."""
+        self._tokens.close()
+
+    def after_fork_in_child(self) -> None:
+        """The lock and the thread belong to the parent: use new ones. Must not lock."""
+        self._tokens = self._new_source()
+
+    def _new_source(self) -> TokenSource:
+        where = self._provider.where
+        tokens = TokenSource(self._provider, lambda: None, unanswered=f"{where} has not answered")
+        # A client need not be closed.
+        weakref.finalize(self, _close_in_process, tokens, os.getpid())
+        return tokens
+
+    def _in_own_names(self, text: str) -> str:
+        for own, name in self._renamed.items():
+            text = text.replace(own, name)
+        return text
+
+
+def _close_in_process(tokens: TokenSource, pid: int) -> None:
+    if pid == os.getpid():  # in a forked child another thread may have held the lock
+        tokens.close()
