@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from kproducer._core.bulk.arrow_columns import ArrowColumns
     from kproducer._core.bulk.column_format import ColumnFormat
-    from kproducer._core.bulk.send_arrow import ArrowSink
+    from kproducer._core.bulk.send_arrow import ArrowSink, TolerantArrowSink
     from kproducer._core.config.producer_settings import ProducerSettings
     from kproducer._core.engine.producer_engine import ProducerEngine
     from kproducer._core.engine.producer_health import ProducerHealth
@@ -294,6 +294,12 @@ class KafkaProducer:
         from kproducer._core.bulk.send_arrow import ArrowSink
 
         return ArrowSink(self._bulk_context(), columns, topic)
+
+    def tolerant_arrow_sink(self, topic: str | None, columns: ArrowColumns) -> TolerantArrowSink:
+        """Send one Arrow batch after another, and get the outcome of each row. Not for applications."""
+        from kproducer._core.bulk.send_arrow import TolerantArrowSink
+
+        return TolerantArrowSink(self._bulk_context(), columns, topic)
 
     def _bulk_context(self) -> BulkContext:
         return BulkContext(self._running_engine(), self._lifecycle, self.send)

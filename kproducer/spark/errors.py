@@ -6,9 +6,15 @@ raises into text, so everything that a user has to know is in the message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from kproducer.errors import ConfigError, FencedError, KafkaError, TransactionAbortedError
+from kproducer.errors import ConfigError, FencedError, KafkaError, Outcome, TransactionAbortedError
+
+_OUTCOMES = {
+    Outcome.NOT_SENT: " (it was not sent)",
+    Outcome.REJECTED: " (it was not written)",
+    Outcome.UNKNOWN: " (it may have been written)",
+}
 
 
 def _text(error: KafkaError) -> str:
@@ -29,8 +35,39 @@ class SparkSchemaError(ConfigError):
 class SparkWriteError(KafkaError):
     """Rows could not be written; the message names topic, partition and reason.
 
-    Raised by a task, or by the driver before tasks start: no broker responds, or a topic does not exist.
+    Raised by a task; by the driver before tasks start, if no broker responds or a topic does not exist; and
+    before it commits, if there are more bad rows than ``maxBadRows`` allows.
     """
+
+    @classmethod
+    def for_record(
+        cls,
+        error: BaseException,
+        topic: str | None,
+        partition: int,
+        settings: Iterable[tuple[str, str]],
+        row: str = "",
+        what: str = "a record",
+    ) -> SparkWriteError:
+        """The error of a task: where, why, and what is known about the record.
+
+        Args:
+            error: of the record.
+            topic, partition: of the record, as far as they are known.
+            settings: of the producer; the text names the options that are behind them.
+            row: a text that names the row.
+            what: a text that names the record.
+        """
+        from kproducer.spark.option_names import explained
+
+        outcome: Outcome | None = getattr(error, "outcome", None)
+        place = f"topic '{topic}'" if topic else "an unknown topic"
+        place += f", partition {partition}" if partition >= 0 else ", no partition chosen yet"
+        reason = f"{type(error).__name__}: {explained(error, settings)}"
+        known = _OUTCOMES[outcome] if outcome else ""
+        failure = cls(f"{what} could not be written to {place}{row}: {reason}{known}")
+        failure.outcome = outcome
+        return failure
 
 
 class ExactlyOnceError(SparkWriteError):

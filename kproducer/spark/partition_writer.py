@@ -2,8 +2,8 @@
 
 ``write_partition`` takes a producer from the worker's cache when the first row arrives, sends every
 RecordBatch, and returns when each record is acknowledged. After a failure the producer is discarded, so that
-nothing of a failed task is sent later. Exactly-once writes use the same ``TaskRowSender``. Rows never become
-Python objects, and futures are not kept (docs/decisions/0017-spark-counts.md).
+nothing of a failed task is sent later. Exactly-once writes use the same senders. Rows never become Python
+objects, unless they are bad, and futures are not kept (docs/decisions/0017-spark-counts.md).
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from pyspark import TaskContext
 
 from kproducer._core.bulk.arrow_columns import ArrowColumns
 from kproducer._core.bulk.send_arrow import RowRefusedError
-from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError, Outcome
+from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.spark.errors import SparkOptionError, SparkWriteError
-from kproducer.spark.option_names import config_mistake, explained
+from kproducer.spark.option_names import config_mistake
 from kproducer.spark.producer_cache import ProducerCache, SettingsKey
+from kproducer.spark.tolerant_row_sender import TolerantRowSender
 from kproducer.spark.write_columns import WriteColumns
 from kproducer.spark.write_options import WriteOptions
 from kproducer.spark.write_summary import WriteSummary
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
 
 #: How often a flush is interrupted to check whether a record has failed.
 _FLUSH_SLICE_S = 1.0
-
-_OUTCOMES = {
-    Outcome.NOT_SENT: " (it was not sent)",
-    Outcome.REJECTED: " (it was not written)",
-    Outcome.UNKNOWN: " (it may have been written)",
-}
 
 #: The cache of this process. A global, because writers are pickled and caches cannot be.
 PRODUCERS: ProducerCache[KafkaProducer] = ProducerCache(KafkaProducer.from_config)
@@ -97,13 +92,24 @@ def write_partition(
     except ConfigError as error:
         raise SparkOptionError(config_mistake(error)) from None
     with lease as producer:
-        rows = TaskRowSender(producer, columns, options.producer_settings)
+        rows = new_row_sender(producer, columns, options)
         rows.send(first)
         del first  # it may have megabytes, and the task may take long
         for batch in filled:
             rows.send(batch)
         rows.deliver_all()
+        freeze_gc_after_first_task()
         return rows.summary
+
+
+def new_row_sender(
+    producer: KafkaProducer, columns: WriteColumns, options: WriteOptions
+) -> TaskRowSender | TolerantRowSender:
+    """The sender for the rows of the running task, as the option ``onBadRow`` says."""
+    if options.on_bad_row == "fail":
+        return TaskRowSender(producer, columns, options.producer_settings)
+    task = SparkTask.current().partition
+    return TolerantRowSender(producer, columns, arrow_columns(columns), options, task)
 
 
 class TaskRowSender:
@@ -174,7 +180,6 @@ class TaskRowSender:
                 "written. This is a bug in kproducer"
             )
         self.summary.set_requests(self._metrics_before, self._producer.metrics()["producer-metrics"])
-        freeze_gc_after_first_task()
 
     def _raise_if_failed(self) -> None:
         """Count the rows of acknowledged batches. Raises ``SparkWriteError`` if a record has failed."""
@@ -197,15 +202,7 @@ class TaskRowSender:
     def _failure(
         self, error: BaseException, topic: str | None, partition: int = -1, row: str = ""
     ) -> SparkWriteError:
-        """The error of a task: where, why, and what is known about the record."""
-        outcome: Outcome | None = getattr(error, "outcome", None)
-        place = f"topic '{topic}'" if topic else "an unknown topic"
-        place += f", partition {partition}" if partition >= 0 else ", no partition chosen yet"
-        reason = f"{type(error).__name__}: {explained(error, self._settings)}"
-        known = _OUTCOMES[outcome] if outcome else ""
-        failure = SparkWriteError(f"a record could not be written to {place}{row}: {reason}{known}")
-        failure.outcome = outcome
-        return failure
+        return SparkWriteError.for_record(error, topic, partition, self._settings, row)
 
 
 def arrow_columns(columns: WriteColumns) -> ArrowColumns:

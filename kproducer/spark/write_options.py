@@ -27,6 +27,7 @@ from kproducer._core.config.setting import (
 from kproducer._core.runtime.arguments import topic_mistake
 from kproducer.errors import ConfigError
 from kproducer.errors.suggestions import instead_of, nearest_name
+from kproducer.spark.bad_row_limit import BadRowLimit
 from kproducer.spark.errors import SparkOptionError
 from kproducer.spark.format_options import FORMAT_OPTIONS, parse_option
 from kproducer.spark.option_names import KAFKA_PREFIX, OPTION_OF_SETTING, config_mistake
@@ -52,6 +53,9 @@ TRANSACTION_TIMEOUT_MS = 900_000
 
 #: Part of transactional ids and group ids, so it must be valid in ACLs and readable in broker logs.
 _NAME = re.compile(r"[a-zA-Z0-9._:/-]{1,180}")
+
+#: In front of the topic in ``onBadRow``.
+_TO_TOPIC = "topic:"
 
 #: The longest time that options accept: 31 years.
 _LONGEST_MS = 10**12 - 1
@@ -101,6 +105,25 @@ def _parse_topic(setting: Setting, name: str, value: str) -> str:
     return topic
 
 
+def _parse_on_bad_row(setting: Setting, name: str, value: str) -> str:
+    text = value.strip()
+    if text.lower() in ("fail", "skip"):
+        return text.lower()
+    if not text.lower().startswith(_TO_TOPIC):
+        raise refused(name, "fail, skip or topic:NAME", shown(value))
+    topic = text[len(_TO_TOPIC) :]
+    if mistake := topic_mistake(topic):
+        raise ConfigError(f"{name}: {mistake}")
+    return _TO_TOPIC + topic
+
+
+def _parse_limit(setting: Setting, name: str, value: str) -> BadRowLimit:
+    limit = BadRowLimit.parse(value)
+    if limit is None:
+        raise refused(name, "a number of rows, or a share up to 100%, such as 100 or 0.5%", shown(value))
+    return limit
+
+
 def _parse_name(setting: Setting, name: str, value: str) -> str:
     if not _NAME.fullmatch(value):
         raise refused(name, "1 to 180 letters, digits or . _ : / -", shown(value))
@@ -132,6 +155,12 @@ class WriteOptions(NamedTuple):
     summary: str = choice("log", "job", "task", "off")
     """Where to report how much was written. `log`: to the logs that Spark collects, if enabled. `job`: also
     one line per job or micro-batch on standard error. `task`: also one line per task."""
+    on_bad_row: str = special("text", _parse_on_bad_row, "fail", choices=("fail", "skip", f"{_TO_TOPIC}NAME"))
+    """What to do with a [row that cannot be written](../spark.md#bad-rows): fail the task, leave the row out,
+    or write it to another topic, with the reason."""
+    max_bad_rows: BadRowLimit | None = special("text", _parse_limit, None, choices=("100", "0.5%"))
+    """The most rows of a batch write or micro-batch that may be bad: a number, or a share of its rows.
+    Default: no limit."""
     delivery: str = choice("at-least-once", "exactly-once")
     """The guarantee. The following options require `exactly-once`."""
     write_id: str | None = special("text", _parse_name, None)
@@ -158,9 +187,19 @@ class WriteOptions(NamedTuple):
         return self.delivery == "exactly-once"
 
     @property
+    def dead_letter_topic(self) -> str | None:
+        """The topic for bad rows; ``None``: they fail the write, or are left out."""
+        is_to_topic = self.on_bad_row.startswith(_TO_TOPIC)
+        return self.on_bad_row.removeprefix(_TO_TOPIC) if is_to_topic else None
+
+    @property
     def topics(self) -> dict[str, str]:
         """Topics that are known without the rows, and the option that names each."""
-        named = (("markerTopic", self.marker_topic), ("topic", self.topic))
+        named = (
+            ("onBadRow", self.dead_letter_topic),
+            ("markerTopic", self.marker_topic),
+            ("topic", self.topic),
+        )
         return {topic: option for option, topic in named if topic is not None}
 
     @classmethod
@@ -240,13 +279,18 @@ def _contradictions(fields: Mapping[str, Any], is_stream: bool) -> list[str]:
         fields: the parsed options.
         is_stream: whether this is a streaming query.
     """
+    mistakes = []
+    on_bad_row = fields.get("on_bad_row", "fail")
+    if "max_bad_rows" in fields and on_bad_row == "fail":
+        mistakes.append("option 'maxBadRows' requires the option onBadRow=skip or onBadRow=topic:NAME")
+    if "topic" in fields and on_bad_row == _TO_TOPIC + fields["topic"]:
+        mistakes.append("option 'onBadRow': bad rows need another topic than that of the option 'topic'")
     if fields.get("delivery") != "exactly-once":
-        return [
+        return mistakes + [
             f"option '{option_name(name)}' requires the option delivery=exactly-once"
             for name in _EXACTLY_ONCE_FIELDS
             if name in fields
         ]
-    mistakes = []
     if is_stream:
         mistakes += [
             f"option '{option_name(name)}' is for batch writes: a streaming query is identified by its "

@@ -34,7 +34,7 @@ class WriteSummary(WriterCommitMessage):
 
     Attributes:
         tasks: number of tasks.
-        rows: records, all acknowledged.
+        rows: records, all acknowledged; without dead letters.
         content_bytes: keys and values.
         wire_bytes: record batches as sent: compressed, retries included.
         requests: produce requests.
@@ -43,6 +43,7 @@ class WriteSummary(WriterCommitMessage):
         repeated_rows: rows that an earlier attempt had committed, so they were not written again; not
             included in ``rows``.
         latency_ms: time from each produce request to its response, added up over the requests.
+        bad_rows: rows that could not be written, with ``onBadRow``; not included in ``rows``.
     """
 
     tasks: int = 0
@@ -54,6 +55,7 @@ class WriteSummary(WriterCommitMessage):
     elapsed_ms: int = 0
     repeated_rows: int = 0
     latency_ms: int = 0
+    bad_rows: int = 0
 
     def set_requests(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Set what a producer sent between two readings of its metrics."""
@@ -71,7 +73,7 @@ class WriteSummary(WriterCommitMessage):
     @property
     def is_repetition(self) -> bool:
         """Whether nothing was written because all rows were already committed."""
-        return self.repeated_rows > 0 and self.rows == 0
+        return self.repeated_rows > 0 and self.rows == self.bad_rows == 0
 
     def text(self) -> str:
         """One line for a log. The rate is that of one task, on average."""
@@ -83,6 +85,7 @@ class WriteSummary(WriterCommitMessage):
             f"{self.rows} rows, {self.content_bytes} bytes of keys and values, {self.wire_bytes} bytes sent, "
             f"{self.requests} requests of {latency:.0f} ms, {self.retried_records} records retried, "
             f"{self.elapsed_ms} ms, {rate:.0f} rows/s"
+            + (f", {self.bad_rows} bad rows were not written" if self.bad_rows else "")
             + (f", {self.repeated_rows} more rows were already committed" if self.repeated_rows else "")
         )
 

@@ -21,6 +21,7 @@ from pyspark.sql import datasource as spark_datasource
 from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
+from kproducer.spark.bad_row_limit import BadRowLimit
 from kproducer.spark.errors import SparkWriteError
 from kproducer.spark.write_summary import WriteSummary, report
 
@@ -39,12 +40,14 @@ class CommitOptions(NamedTuple):
 
     summary: str
     is_exactly_once: bool
+    max_bad_rows: BadRowLimit | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> CommitOptions:
         """Read options that another process has checked."""
         given = {name.lower(): str(value).strip().lower() for name, value in options.items()}
-        return cls(given.get("summary", "log"), given.get("delivery") == "exactly-once")
+        limit = BadRowLimit.parse(given.get("maxbadrows", ""))
+        return cls(given.get("summary", "log"), given.get("delivery") == "exactly-once", limit)
 
 
 class Writer:
@@ -56,7 +59,7 @@ class Writer:
 
     Attributes:
         schema, columns, options: as given.
-        summary, is_exactly_once: of the options.
+        summary, is_exactly_once, max_bad_rows: of the options.
         batch_name: identifies a batch without ``writeId``; ``None`` for a streaming query, which has an id.
     """
 
@@ -65,6 +68,7 @@ class Writer:
     ) -> None:
         self.schema = schema
         self.summary, self.is_exactly_once = options.summary, options.is_exactly_once
+        self.max_bad_rows = options.max_bad_rows
         self._columns, self._options = pickle.dumps(columns), pickle.dumps(options)
         # Chosen here, because tasks and driver get copies of this object.
         self.batch_name = None if isinstance(self, DataSourceStreamWriter) else uuid.uuid4().hex
@@ -106,24 +110,41 @@ class Writer:
         """Exactly once: commit the tasks' transactions. At least once: all records are written already.
 
         Raises:
-            SparkWriteError: the query uses continuous processing.
+            SparkWriteError: the query uses continuous processing, or too many rows are bad.
         """
         if batchId is not None:
             _check_micro_batch(messages, batchId)
+        total = WriteSummary.total(messages)
         done = "written"
-        if self.is_exactly_once:
+        if not self.is_exactly_once:
+            self._check_bad_rows(
+                total, batchId, "The other rows, and dead letters, are in their topics already"
+            )
+        else:
             from kproducer.spark.exactly_once import spark_write
 
+            # What is partly committed was within the limit, and has to be completed.
+            if not spark_write.is_replay(messages):
+                self._check_bad_rows(total, batchId, "Nothing was committed")
             spark_write.commit(self.options, messages, batchId)
             done = "committed"
         if self.summary == "off":
             return
-        total = WriteSummary.total(messages)
         if total.is_repetition:
             done = "repeated"
         context = {} if batchId is None else {"batch_id": batchId}
         subject = f"{_subject(batchId)} {done} by {total.tasks} tasks"
-        report(subject, total, is_printed=self.summary in ("job", "task"), **context)
+        # Rows are missing in the topic, and Spark has no other place to say so.
+        is_printed = self.summary in ("job", "task") or total.bad_rows > 0
+        report(subject, total, is_printed=is_printed, **context)
+
+    def _check_bad_rows(self, total: WriteSummary, batch_id: int | None, result: str) -> None:
+        limit = self.max_bad_rows
+        if limit is not None and limit.is_exceeded(total):
+            raise SparkWriteError(
+                f"{_subject(batch_id)}: {total.bad_rows} of {total.rows + total.bad_rows} rows could not be "
+                f"written, more than maxBadRows={limit} allows. {result}. Fix the rows, or raise the limit"
+            )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803
         """Exactly once: abort the tasks' transactions. At least once: report what stays in the topics."""

@@ -6,12 +6,14 @@ For callers' threads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
 from kproducer._core.kernel import TopicSlots
 from kproducer._core.sending import blocking
-from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
+from kproducer._core.sending.needs import TopicNeed
+from kproducer.errors import InvalidArgumentError, KafkaError, MetadataTimeoutError, Outcome
 
 if TYPE_CHECKING:
     from kproducer._core.bulk.send_many_result import SendManyResult
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from kproducer._core.engine.engine_lifecycle import EngineLifecycle
     from kproducer._core.engine.producer_engine import ProducerEngine
     from kproducer._core.transactions.transaction_state import OpenTransaction
+
+#: How long a partition is waited for that the topic does not have: enough for a few metadata updates.
+_PARTITION_MS = 1000
 
 #: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
 SendFunction = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
@@ -48,6 +53,7 @@ class BulkContext:
         self._transactions = engine.admission.transactions
         #: The one to which the records of a call belong; ``None``: the producer has none, or those of a sink.
         self._transaction: OpenTransaction | None = None
+        self._has_awaited_partition = False
         self.may_change_topics = self.rules.interceptors.has_send_hooks
 
     def check_needs_no_objects(self, call: str) -> None:
@@ -106,6 +112,35 @@ class BulkContext:
         # Not that of the beginning: an iterator may have forked the process.
         admission = self._lifecycle.running_engine().admission.of_bytes
         return blocking.send(admission, topic, value, key, headers, partition, timestamp_ms, None)
+
+    def send_tolerantly(
+        self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> FutureRecordMetadata:
+        """``send`` for a row that may be refused without consequences: no transaction fails because of it.
+
+        Raises:
+            InvalidArgumentError: the topic does not have the partition, also after a metadata update.
+            KafkaError: as ``send``.
+        """
+        count = self.known_partition_count(topic)
+        if count and isinstance(partition, int) and partition >= count:
+            self._await_partition(topic, partition)
+        admission = self._engine.admission
+        return blocking.send(
+            admission, topic, value, key, headers, partition, timestamp_ms, None, is_told=False
+        )
+
+    def _await_partition(self, topic: str, partition: int) -> None:
+        """Wait briefly, the first time only: a stream of such rows must not wait for each."""
+        wait_ms = 0.0 if self._has_awaited_partition else min(_PARTITION_MS, self._engine.config.max_block_ms)
+        self._has_awaited_partition = True
+        with suppress(MetadataTimeoutError):
+            TopicNeed(self._engine.topics, topic, partition).wait(wait_ms)
+        count = self.known_partition_count(topic)
+        if partition >= count > 0:
+            raise InvalidArgumentError(
+                f"topic {topic!r} has partitions 0 to {count - 1}, not partition {partition}"
+            ).with_outcome(Outcome.NOT_SENT)
 
     def await_partition_count(self, topic: str, partition: int | None = None) -> int:
         """Wait until the topic, and the partition, are known; return the number of partitions.

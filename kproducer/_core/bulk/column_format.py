@@ -39,8 +39,12 @@ class CompiledColumns(NamedTuple):
 
     def misfit(self, detail: int) -> str:
         """What is wrong with a row, from the detail that ``ArrowRows.refusal`` returns."""
-        place = self.plan.nodes[detail >> 8].place
+        place = self.place(detail)
         return f"{f'field {place!r}' if place else 'the value'} {REASONS[Misfit(detail & 0xFF)]}"
+
+    def place(self, detail: int) -> str:
+        """The field that does not fit, from the same detail; empty: there is only one."""
+        return self.plan.nodes[detail >> 8].place
 
 
 @runtime_checkable

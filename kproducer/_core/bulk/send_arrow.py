@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult, batch_result_of
 from kproducer._core.bulk.arrow_columns import ArrowColumns
@@ -30,7 +30,7 @@ from kproducer.errors import (
 from kproducer.types import INT32_MAX, NO_TIMESTAMP, UNKNOWN_PARTITION
 
 if TYPE_CHECKING:
-    from kproducer._core.bulk.bulk_context import BulkContext
+    from kproducer._core.bulk.bulk_context import BulkContext, SendFunction
 
 #: What a record adds to key, value and headers, at most.
 _RECORD_OVERHEAD_BYTES = record_size_upper_bound(None, None, None)
@@ -44,10 +44,12 @@ class _ArrowCall:
         columns: which columns records are made of.
         topic: of all rows; ``None``: ``columns.topic`` is the column of topics.
         locations: filled with all rows; ``None``: rows are only counted.
+        send: for the general path; ``None``: that of the producer.
 
     Attributes:
         rows_by_result: without locations, how many rows each batch's result has got.
         general_path: sends single rows; knows why the call ends early.
+        causes: with locations, why rows were refused, by location, if something in the row is the cause.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class _ArrowCall:
         columns: ArrowColumns,
         topic: str | None,
         locations: RecordLocations | None,
+        send: SendFunction | None = None,
     ) -> None:
         self._producer, self._columns = producer, columns
         self._topic, self._locations = topic, locations
         self.rows_by_result: dict[ProduceRequestResult, int] = {}
-        self.general_path = GeneralPath(producer, producer.send, topics_vary=topic is None)
+        self.causes: dict[int, RefusalCause] = {}
+        self.general_path = GeneralPath(producer, send or producer.send, topics_vary=topic is None)
         self._formats = _CallFormats(columns, topic)
         #: Names as they are in the data, of the topics that the kernel knows.
         self._topics: dict[bytes, str] = {}
@@ -71,6 +75,10 @@ class _ArrowCall:
         self._snapshot: object = None
         #: Rows of all chunks before the current one, and their first location.
         self._rows_before = self._first_location = 0
+
+    def fill(self, locations: RecordLocations) -> None:
+        """Note the rows of the next sources in other locations."""
+        self._locations, self.causes = locations, {}
 
     def send(self, source: ArrowSource, *, is_last: bool) -> int:
         """Send the rows of a source and close it. Returns the bytes of keys and values.
@@ -194,9 +202,11 @@ class _ArrowCall:
 
     def _send_row(self, rows: ArrowRows, row: int) -> None:
         """Send one record as ``send`` does, and note its location, or why it was refused."""
-        code, size = rows.refusal(row)
+        code, detail = rows.refusal(row)
         if code:
-            self._refuse(row, self._topic or "", UNKNOWN_PARTITION, self._refusal(code, size), REFUSALS[code])
+            reason, error = REFUSALS[code], self._refusal(code, detail)
+            self._refuse(row, self._topic or "", UNKNOWN_PARTITION, error, reason)
+            self._note_cause(row, reason, self._formats.place(reason, detail))
             return
         name, value, key, headers, partition, timestamp_ms = rows.record(row)
         topic = self._topic or ""
@@ -214,6 +224,10 @@ class _ArrowCall:
         if isinstance(sent, KafkaError):
             if self.general_path.ending is None:
                 self._refuse(row, topic, UNKNOWN_PARTITION if partition is None else partition, sent)
+                if topic in self._topic_errors:
+                    self._note_cause(row, "topic")
+                elif isinstance(sent, InvalidArgumentError) and partition is not None:
+                    self._note_cause(row, "partition")
         elif self._locations is None:
             batch_result = batch_result_of(sent)
             self.rows_by_result[batch_result] = self.rows_by_result.get(batch_result, 0) + 1
@@ -225,6 +239,10 @@ class _ArrowCall:
         if self._locations is None:
             raise RowRefusedError(self._rows_before + row, topic, partition, error, reason)
         self._locations.refuse(self._first_location + row, error, partition, topic)
+
+    def _note_cause(self, row: int, reason: str, place: str = "") -> None:
+        if self._locations is not None:
+            self.causes[self._first_location + row] = RefusalCause(reason, place)
 
     def _refusal(self, code: int, size: int) -> KafkaError:
         reason = REFUSALS[code]
@@ -290,6 +308,11 @@ class _CallFormats:
         assert compiled is not None
         return compiled.misfit(detail)
 
+    def place(self, reason: str, detail: int) -> str:
+        """The field that does not fit; empty: it is not one of a format, or the format has only one."""
+        compiled = self._compiled.get(reason)
+        return "" if compiled is None else compiled.place(detail)
+
 
 def send_arrow(producer: BulkContext, topic: str | None, data: Any, columns: ArrowColumns) -> SendManyResult:
     """See ``KafkaProducer.send_arrow``."""
@@ -303,13 +326,7 @@ def send_arrow(producer: BulkContext, topic: str | None, data: Any, columns: Arr
 
 
 def _send_all(producer: BulkContext, columns: ArrowColumns, topic: str | None, data: Any) -> SendManyResult:
-    locations = RecordLocations(
-        topic if topic is not None else f"(column {columns.topic!r})",
-        has_keys=columns.key is not None,
-        has_timestamps=isinstance(columns.timestamp, str),
-        # Rows that name neither key, partition nor topic are written in their order.
-        has_runs=columns.key is None and not isinstance(columns.partition, str) and columns.topic is None,
-    )
+    locations = _new_locations(columns, topic)
     call = _ArrowCall(producer, columns, topic, locations)
     is_one_array = hasattr(data, "__arrow_c_array__")
     try:
@@ -329,6 +346,16 @@ def _send_all(producer: BulkContext, columns: ArrowColumns, topic: str | None, d
             error.outcome = Outcome.NOT_SENT
         raise
     return _result(producer, locations)
+
+
+def _new_locations(columns: ArrowColumns, topic: str | None) -> RecordLocations:
+    return RecordLocations(
+        topic if topic is not None else f"(column {columns.topic!r})",
+        has_keys=columns.key is not None,
+        has_timestamps=isinstance(columns.timestamp, str),
+        # Rows that name neither key, partition nor topic are written in their order.
+        has_runs=columns.key is None and not isinstance(columns.partition, str) and columns.topic is None,
+    )
 
 
 def _result(producer: BulkContext, locations: RecordLocations) -> SendManyResult:
@@ -366,6 +393,64 @@ class ArrowSink:
         except BaseException as error:
             self._producer.note_refusal(KafkaError(f"rows of Arrow data were refused: {error!r}"))
             raise
+
+
+class RefusalCause(NamedTuple):
+    """What in a row made it impossible to send.
+
+    Attributes:
+        reason: one of ``REFUSALS``, or ``"topic"`` or ``"partition"``: the cluster does not have it.
+        place: for ``"value"`` and ``"key"``, the field that does not fit the schema; empty: not known.
+    """
+
+    reason: str
+    place: str
+
+
+class SentBatch(NamedTuple):
+    """What became of the rows of an Arrow batch.
+
+    Attributes:
+        result: of each row.
+        causes: of rows that were refused because of their content, by row.
+        content_bytes: of keys and values.
+    """
+
+    result: SendManyResult
+    causes: dict[int, RefusalCause]
+    content_bytes: int
+
+
+class TolerantArrowSink:
+    """Sends batch after batch; a row that cannot be sent is refused, and the others are sent.
+
+    A refused row does not fail a transaction, because the caller decides about it. A partition that the topic
+    does not have is waited for only briefly.
+
+    Args:
+        producer, columns, topic: as for ``ArrowSink``.
+    """
+
+    def __init__(self, producer: BulkContext, columns: ArrowColumns, topic: str | None) -> None:
+        producer.check_needs_no_objects("tolerant_arrow_sink()")
+        self._producer, self._columns, self._topic = producer, columns, topic
+        self._call = _ArrowCall(producer, columns, topic, None, producer.send_tolerantly)
+
+    def send(self, data: Any) -> SentBatch:
+        """Send all rows.
+
+        Raises:
+            KafkaError: the producer accepts no further row; some of these are sent.
+            InvalidArgumentError: as for ``send_arrow``.
+        """
+        locations = _new_locations(self._columns, self._topic)
+        self._call.fill(locations)
+        try:
+            content_bytes = sum(self._call.send(source, is_last=False) for source in _sources(data))
+        except BaseException as error:
+            self._producer.note_refusal(KafkaError(f"rows of Arrow data were refused: {error!r}"))
+            raise
+        return SentBatch(_result(self._producer, locations), self._call.causes, content_bytes)
 
 
 class RowRefusedError(Exception):

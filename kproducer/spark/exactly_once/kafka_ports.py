@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from kproducer.kafka_producer import KafkaProducer
     from kproducer.spark.partition_writer import TaskRowSender
+    from kproducer.spark.tolerant_row_sender import TolerantRowSender
 
 #: Timeout of calls that only shorten the waits of others.
 _SHORT_S = 5.0
@@ -169,7 +170,7 @@ class KafkaTaskPort(_KafkaPort):
     ) -> None:
         super().__init__(options, cache)
         self._columns = columns
-        self._rows: TaskRowSender
+        self._rows: TaskRowSender | TolerantRowSender
         self.summary = WriteSummary()
 
     def current_offset(self, group: str) -> OffsetAndMetadata | None:
@@ -196,11 +197,11 @@ class KafkaTaskPort(_KafkaPort):
 
     def begin(self) -> None:
         """Begin the transaction. Sends no request yet."""
-        from kproducer.spark.partition_writer import TaskRowSender
+        from kproducer.spark.partition_writer import new_row_sender
 
         producer = self._connections.producer
         producer.begin_transaction()
-        self._rows = TaskRowSender(producer, self._columns, self._options.producer_settings)
+        self._rows = new_row_sender(producer, self._columns, self._options)
         self.summary = self._rows.summary
 
     def send(self, batch: Any) -> None:
@@ -208,8 +209,11 @@ class KafkaTaskPort(_KafkaPort):
         self._rows.send(batch)
 
     def flush(self) -> None:
-        """Wait until each record is acknowledged, or raise."""
+        """Wait until each record, and each dead letter, is acknowledged, or raise."""
+        from kproducer.spark.partition_writer import freeze_gc_after_first_task
+
         self._rows.deliver_all()
+        freeze_gc_after_first_task()
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
         """AddOffsetsToTxn and TxnOffsetCommit: the offset becomes visible with the rows."""

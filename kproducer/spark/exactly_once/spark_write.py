@@ -57,6 +57,11 @@ def write(
     return message
 
 
+def is_replay(messages: Sequence[object]) -> bool:
+    """Whether rows of the write are committed already."""
+    return any(isinstance(each, RepeatedTask) for each in messages)
+
+
 def commit(options: WriteOptions, messages: Sequence[object], batch_id: int | None) -> None:
     """Commit the tasks. See ``DriverProtocol.commit``."""
     with KafkaDriverPort(options) as port:
