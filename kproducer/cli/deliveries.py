@@ -17,7 +17,8 @@ from io import RawIOBase
 from typing import NamedTuple
 
 from kproducer import Outcome, SendManyResult
-from kproducer.errors import printable
+from kproducer.cli.rejected_topic import RejectedTopic
+from kproducer.errors import KafkaError, printable
 
 #: If there is a file of rejected input, stderr shows this many of its entries.
 _SHOWN_ENTRIES = 20
@@ -50,10 +51,17 @@ class Deliveries:
         echo: writes a line to stderr.
         rejected: the file of rejected input. Without a buffer, in which entries that could not be written
             would stay.
+        dead_letters: the topic of rejected input.
     """
 
-    def __init__(self, limit: int, echo: Callable[[str], object], rejected: RawIOBase | None) -> None:
-        self._limit, self._echo, self._rejected = limit, echo, rejected
+    def __init__(
+        self,
+        limit: int,
+        echo: Callable[[str], object],
+        rejected: RawIOBase | None,
+        dead_letters: RejectedTopic | None = None,
+    ) -> None:
+        self._limit, self._echo, self._rejected, self._dead_letters = limit, echo, rejected, dead_letters
         self._sent: queue.SimpleQueue[tuple[SendManyResult, Origin, int] | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         # Guarded by _changed:
@@ -87,14 +95,32 @@ class Deliveries:
             self.failed[outcome] += 1
             self._entries += 1
             file, line, original = origin.file, origin.lines[index], origin.original(index)
-            is_kept = self._write(file, line, original, reason, outcome)
+            text = f"{file}, line {line}: {_HOW[outcome]}: {printable(str(reason))}"
+            is_in_file = self._write(file, line, original, reason, outcome)
+            dead_letters = self._dead_letters
+            if dead_letters is not None and not dead_letters.takes(reason, outcome):
+                dead_letters = None
+            is_kept = is_in_file or dead_letters is not None
             if not is_kept or self._entries <= _SHOWN_ENTRIES:
-                text = f"{file}, line {line}: {_HOW[outcome]}: {printable(str(reason))}"
-                if not is_kept:
-                    text += f"; input: {printable(original.decode('utf-8', 'backslashreplace'))}"
-                self._echo(text)
+                self._echo(text if is_kept else text + _shown(original))
             elif self._entries == _SHOWN_ENTRIES + 1:
-                self._echo("Further entries are only in the file of rejected input.")
+                place = "file" if is_in_file else "topic"
+                self._echo(f"Further entries are only in the {place} of rejected input.")
+        if dead_letters is None:
+            return
+
+        def lost(error: KafkaError) -> None:
+            shown = "" if is_in_file else _shown(original)
+            self._echo(f"{file}, line {line}: no dead letter was written: {printable(str(error))}{shown}")
+
+        # Without the lock: this waits if the producer of the dead letters has no memory left.
+        dead_letters.send(file, line, original, reason, lost)
+
+    @property
+    def failed_count(self) -> int:
+        """Records that were not delivered, or whose outcome is unknown, so far."""
+        with self._changed:
+            return sum(self.failed.values())
 
     def _write(self, file: str, line: int, original: bytes, reason: object, outcome: Outcome) -> bool:
         """Whether the entry is in the file of rejected input."""
@@ -125,9 +151,11 @@ class Deliveries:
         return True
 
     def finish(self) -> None:
-        """Wait until the outcome of every record is known and reported."""
+        """Wait until the outcome of every record, and of every dead letter, is known and reported."""
         self._sent.put(None)
         self._thread.join()
+        if self._dead_letters is not None:
+            self._dead_letters.close()
 
     def _run(self) -> None:
         while (sent := self._sent.get()) is not None:
@@ -146,3 +174,7 @@ class Deliveries:
                 self.undecided -= len(result)
                 self.delivered += len(result) - len(failures)
                 self._changed.notify_all()
+
+
+def _shown(original: bytes) -> str:
+    return f"; input: {printable(original.decode('utf-8', 'backslashreplace'))}"

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Final
 
 from attrs import define
 
+from kproducer._core.bulk.dead_letters import readable_cell
 from kproducer.cli.deliveries import Origin
 from kproducer.cli.input_bytes import (
     LONGEST_LINE,
@@ -164,15 +165,8 @@ def _check_columns(source: Input, number: int, columns: list[str]) -> None:
 
 
 def _arrow_original(batch: Any, index: int) -> bytes:
-    row = {name: _cell(batch.column(name), index) for name in batch.schema.names}
+    row = {name: readable_cell(batch.column(name), index) for name in batch.schema.names}
     return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
-
-
-def _cell(column: Any, index: int) -> Any:
-    try:
-        return column[index].as_py()
-    except Exception:  # pyarrow raises errors of many types, as in _rows
-        return column.slice(index, 1).to_string()
 
 
 def _rows(batch: Any) -> Iterator[dict[str, Any] | RowError]:

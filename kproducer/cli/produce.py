@@ -24,6 +24,7 @@ from kproducer.cli.deliveries import Deliveries
 from kproducer.cli.input_bytes import BrokenInputError, InterruptedInputError, StopSignals
 from kproducer.cli.input_formats import FORMATS, STDIN, Input
 from kproducer.cli.input_types import InputTypes, input_types
+from kproducer.cli.rejected_topic import RejectedTopic
 from kproducer.cli.rows import RowMapping
 from kproducer.cli.sending import Sending
 from kproducer.errors import InvalidArgumentError, KafkaError, Outcome
@@ -77,6 +78,8 @@ def _check_usage(given: dict[str, Any]) -> None:
         raise click.UsageError("--headers and -H: pass one of them.")
     if given["input_format"] == "parquet" and STDIN in given["files"]:
         raise click.UsageError("Parquet files are not read from beginning to end; pass a file, not stdin.")
+    if given["rejected_topic"] == given["topic"]:
+        raise click.UsageError("--rejected-topic: name another topic than that of the records.")
     if given["input_format"] in ("parquet", "arrow"):
         need_package(f"--format {given['input_format']}", "pyarrow", "pyarrow", "arrow")
 
@@ -129,6 +132,16 @@ _column = functools.partial(click.option, metavar="COLUMN")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append what was not delivered to this file, as JSON lines with the reasons.",
 )
+@click.option(
+    "--rejected-topic",
+    metavar="TOPIC",
+    help="Send input that cannot be written to this topic, with the reasons as headers.",
+)
+@click.option(
+    "--max-rejected",
+    type=click.IntRange(min=0),
+    help="Stop when more records than this were not delivered.",
+)
 @click.pass_context
 def produce(context: click.Context, /, **given: Any) -> None:
     """Send FILES, or stdin, to TOPIC: each line is a record.
@@ -155,8 +168,17 @@ def produce(context: click.Context, /, **given: Any) -> None:
         if given["rejected_file"] is not None:
             rejected = stack.enter_context(_opened_rejected(given["rejected_file"], given["files"]))
         producer = stack.enter_context(KafkaProducer.from_config(config))
+        dead_letters = None
+        if given["rejected_topic"] is not None:
+            plain = config.evolve(key_serializer=None, value_serializer=None)
+            dead_letters = RejectedTopic(
+                stack.enter_context(KafkaProducer.from_config(plain)),
+                given["rejected_topic"],
+                given["topic"],
+                given["partition"],
+            )
         context.exit(
-            _Run(producer, rejected, given["topic"], given["partition"], types).run(
+            _Run(producer, rejected, dead_letters, types, given).run(
                 given["files"], FORMATS[given["input_format"]], mapping, separator
             )
         )
@@ -215,14 +237,16 @@ class _Run:
         self,
         producer: KafkaProducer,
         rejected: RawIOBase | None,
-        topic: str,
-        partition: int | None,
+        dead_letters: RejectedTopic | None,
         types: InputTypes,
+        given: dict[str, Any],
     ) -> None:
-        self._producer = producer
+        self._producer, self._dead_letters = producer, dead_letters
         self._console = _stderr()
-        self._deliveries = Deliveries(producer.config.buffer_memory // 2, self._echo, rejected)
-        self._sending = Sending(producer, self._deliveries, topic, partition, types)
+        self._deliveries = Deliveries(producer.config.buffer_memory // 2, self._echo, rejected, dead_letters)
+        self._sending = Sending(
+            producer, self._deliveries, given["topic"], given["partition"], types, given["max_rejected"]
+        )
         self._began = time.monotonic()
         self._has_begun = False
 
@@ -238,7 +262,7 @@ class _Run:
         with ExitStack() as stack:
             if self._console.is_terminal:
                 stack.enter_context(self._live_progress())
-            signals = stack.enter_context(StopSignals(self._stop, lambda: self._producer.close(0)))
+            signals = stack.enter_context(StopSignals(self._stop, self._give_up))
             unread = list(files)
             try:
                 self._await_topic()
@@ -298,7 +322,14 @@ class _Run:
             raise InvalidArgumentError(
                 f"-p {partition}: topic {topic!r} has {count} partition{'s' * (count != 1)}, numbered from 0"
             )
+        if self._dead_letters is not None:
+            self._producer.partitions_for(self._dead_letters.topic)
         self._has_begun = True
+
+    def _give_up(self) -> None:
+        self._producer.close(0)
+        if self._dead_letters is not None:
+            self._dead_letters.close(0)
 
     def _stop(self) -> None:
         if not self._has_begun:
@@ -334,6 +365,8 @@ class _Run:
             )
             if failed[outcome]
         ]
+        if self._dead_letters is not None and failed:
+            parts.append(f"{self._dead_letters.written:,} of them in {self._dead_letters.topic}")
         return "; ".join([self._counts(), *parts])
 
     def _counts(self) -> str:

@@ -32,6 +32,7 @@ class Sending:
         topic: the topic to send to.
         partition: the partition to send to; ``None`` leaves it to the partitioner.
         types: what the producer's serializers take.
+        most_rejected: how many records may fail before no more input is read; ``None``: any number.
     """
 
     def __init__(
@@ -41,9 +42,10 @@ class Sending:
         topic: str,
         partition: int | None,
         types: InputTypes,
+        most_rejected: int | None = None,
     ) -> None:
         self.topic, self.partition = topic, partition
-        self._types = types
+        self._types, self._most_rejected = types, most_rejected
         config = producer.config
         #: Arrow columns do not go through serializers.
         self.sends_columns = config.key_serializer is None and config.value_serializer is None
@@ -63,7 +65,12 @@ class Sending:
         return file
 
     def add(self, line: int, original: bytes, record: Fields) -> None:
-        """Send a record: with this call, or with the next ``flush``."""
+        """Send a record: with this call, or with the next ``flush``.
+
+        Raises:
+            BrokenInputError: too many records were not delivered.
+        """
+        self._check_rejected(line)
         value: object = record.value
         key: object = record.key
         try:
@@ -81,11 +88,21 @@ class Sending:
             self.flush()
 
     def refuse(self, line: int, original: bytes, reason: object) -> None:
-        """Report input from which no record can be made."""
+        """Report input from which no record can be made.
+
+        Raises:
+            BrokenInputError: too many records were not delivered.
+        """
+        self._check_rejected(line)
         self.last_line = line
         self._deliveries.report(
             Origin(self.file, [line], [original].__getitem__), 0, reason, Outcome.NOT_SENT
         )
+
+    def _check_rejected(self, line: int) -> None:
+        most = self._most_rejected
+        if most is not None and self._deliveries.failed_count > most:
+            raise BrokenInputError(self.file, line, f"--max-rejected {most}: more records were not delivered")
 
     def flush(self) -> None:
         """Send all records that were added."""
@@ -136,8 +153,9 @@ class Sending:
         """Send the rows of an Arrow batch, whose column of values is named.
 
         Raises:
-            BrokenInputError: a column has an unsuitable type.
+            BrokenInputError: a column has an unsuitable type, or too many records were not delivered.
         """
+        self._check_rejected(origin.lines[0])
         headers = mapping.headers
         if mapping.fixed_headers:
             batch, headers = _with_headers(batch, mapping.fixed_headers)

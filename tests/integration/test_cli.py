@@ -221,6 +221,60 @@ def test_what_a_broker_rejects_is_kept_with_its_line(cluster, tmp_path):
     assert "1 rejected by a broker" in errors
 
 
+def test_what_cannot_be_written_goes_to_the_topic_of_rejected_input(cluster):
+    cluster.create_topic("rejected", 1)
+    status, errors = run(
+        cluster, "produce", "events", "--format", "json", "--rejected-topic", "rejected",
+        "-X", "max.request.size=2000", "-X", "value.serializer=IntegerSerializer",
+        stdin=b'1\n{"n": \n"%s"\n2\n' % (b"x" * 4000),
+    )  # fmt: skip
+    assert status == 1
+    assert errors.splitlines()[-1].endswith("2 not sent; 2 of them in rejected")
+    assert [each.value for each in records(cluster, "events")] == [b"\0\0\0\1", b"\0\0\0\2"]
+    no_json, too_large = records(cluster, "rejected")
+    assert no_json.value == b'{"n": '
+    headers = dict(no_json.headers)
+    assert headers["__connect.errors.topic"] == b"events"
+    assert headers["__connect.errors.exception.message"].startswith(b"the line is not JSON")
+    assert (headers["__kproducer.errors.file"], headers["__kproducer.errors.line"]) == (b"-", b"2")
+    assert 0 < len(too_large.value) < 2000
+    assert dict(too_large.headers)["__kproducer.errors.cut"] == b"value"
+
+
+def test_a_rejected_record_goes_to_the_topic_and_one_that_may_be_written_does_not(cluster):
+    cluster.create_topic("rejected", 1)
+    cluster.push_errors(PRODUCE, INVALID_RECORD)
+    arguments = ("produce", "events", "--rejected-topic", "rejected")
+    assert run(cluster, *arguments, stdin=b"first\n")[0] == 1
+    cluster.push_errors(PRODUCE, *[REQUEST_TIMED_OUT] * 100)
+    times = ("-X", "delivery.timeout.ms=400", "-X", "request.timeout.ms=300")
+    _, errors = run(cluster, *arguments, *times, stdin=b"second\n")
+    cluster.clear_errors(PRODUCE)
+    assert "outcome unknown, it may have been written" in errors
+    assert "input: second" in errors
+    (letter,) = records(cluster, "rejected")
+    assert letter.value == b"first"
+    assert dict(letter.headers)["__connect.errors.exception.class.name"].endswith(b".InvalidRecordError")
+
+
+def test_a_dead_letter_that_cannot_be_written_is_shown(cluster):
+    cluster.create_topic("rejected", 1)
+    cluster.push_errors(PRODUCE, INVALID_RECORD, INVALID_RECORD)
+    _, errors = run(cluster, "produce", "events", "--rejected-topic", "rejected", stdin=b"first\n")
+    assert "-, line 1: no dead letter was written: " in errors
+    assert "; input: first" in errors
+    assert "1 rejected by a broker; 0 of them in rejected" in errors
+
+
+def test_too_many_rejected_lines_end_the_run(cluster):
+    lines = b"bad\n" * 3 + b"1\n" * 3
+    status, errors = run(cluster, "produce", "events", "--format", "json", "--max-rejected", "1", stdin=lines)
+    assert status == 1
+    assert "Error: -, line 3: --max-rejected 1: more records were not delivered" in errors
+    assert "-: nothing was sent from line 3 on" in errors
+    assert records(cluster, "events") == []
+
+
 def test_an_outcome_that_is_not_known_is_reported_as_unknown(cluster, tmp_path):
     cluster.push_errors(PRODUCE, *[REQUEST_TIMED_OUT] * 100)
     rejected = tmp_path / "rejected"
