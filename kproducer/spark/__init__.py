@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kproducer.spark.errors import (
     CommitFailedError,
     ExactlyOnceError,
+    FullRefreshError,
     ReplayMismatchError,
     SparkOptionError,
     SparkSchemaError,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CommitFailedError",
     "ExactlyOnceError",
+    "FullRefreshError",
     "KafkaProducerDataSource",
     "ReplayMismatchError",
     "SparkOptionError",
@@ -35,7 +37,10 @@ __all__ = [
     "WriteSummary",
 ]
 
-_LATER = {"KafkaProducerDataSource": "data_source", "WriteSummary": "write_summary"}
+_LATER = {
+    "KafkaProducerDataSource": "data_source",
+    "WriteSummary": "write_summary",
+}
 
 if not TYPE_CHECKING:
 

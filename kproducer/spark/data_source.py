@@ -76,8 +76,12 @@ class KafkaProducerDataSource(DataSource):
         ``overwrite`` is set for the output mode "complete": then each micro-batch writes the whole result,
         as with Spark's own sink.
 
+        Spark refuses the output mode "update" before it calls this: write from ``foreachBatch``, or use
+        ``KafkaForeachWriter``.
+
         Raises:
             SparkOptionError, SparkSchemaError, SparkWriteError: as above.
+            FullRefreshError: exactly once, after a full refresh of a pipeline.
         """
         writer: DataSourceStreamWriter = self._checked(self.stream_writer, schema)
         return writer
@@ -103,6 +107,10 @@ class KafkaProducerDataSource(DataSource):
 
             mistakes += mistakes_in(formats)
         options = WriteOptions.parse(others, is_stream=is_stream, mistakes=mistakes)
+        if is_stream and options.is_exactly_once:
+            from kproducer.spark.exactly_once.full_refresh import refuse_full_refresh
+
+            refuse_full_refresh(self.options.get("checkpointLocation", ""), options.accepted_full_refreshes)
         columns = WriteColumns.check(
             schema,
             options.topic,

@@ -131,6 +131,25 @@ class UncertainReplayError(ExactlyOnceError):
         )
 
 
+class FullRefreshError(ExactlyOnceError):
+    """A full refresh has reset the checkpoint of a pipeline's flow: all rows would be written a second time.
+
+    To continue where the pipeline was, delete the folder that the message names. To write all rows again, set
+    ``acceptedFullRefreshes``.
+    """
+
+    @classmethod
+    def of(cls, checkpoint: str, number: int, accepted: int) -> FullRefreshError:
+        """``checkpoint``: its folder; ``number``: of full refreshes; ``accepted``: the option."""
+        return cls(
+            f"the checkpoint '{checkpoint}' is that of a pipeline after full refresh {number}, and "
+            f"acceptedFullRefreshes={accepted}. The flow starts from the beginning of its source, so the "
+            "rows that are already in the topic would be written a second time. Nothing was written now. To "
+            "continue where the pipeline was, delete this folder and run the pipeline without a full "
+            f"refresh. To write all rows again, set the sink's option acceptedFullRefreshes={number}"
+        )
+
+
 class CommitFailedError(ExactlyOnceError):
     """Some tasks may not be committed; a replay of the write completes it without duplicates.
 

@@ -94,6 +94,13 @@ _SOURCE_OPTIONS = frozenset(
     """.lower().split()
 )
 
+#: Seen only if the mode is given as an option. Spark refuses the method before it calls us, with the text
+#: "kproducer does not support Update mode".
+_NO_UPDATES = (
+    "output mode 'update' is not available to sinks in Python: call outputMode('update').foreachBatch(...) "
+    "and write each DataFrame with format('kproducer'), or foreach(KafkaForeachWriter(...))"
+)
+
 #: Options that Spark itself adds or reads.
 _SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname", "outputmode", "path"})
 
@@ -176,6 +183,8 @@ class WriteOptions(NamedTuple):
     """Prefix of transactional ids and groups, for ACLs."""
     on_uncertain_replay: str = choice("fail", "write")
     """Streams: `write` continues if it is unknown what is committed."""
+    accepted_full_refreshes: int = integer(0)
+    """[Pipelines](../spark-pipelines.md#full-refresh): how many full refreshes may write all rows again."""
 
     def __repr__(self) -> str:
         shown = (f"{name}={getattr(self, name)!r}" for name in OPTIONS)
@@ -229,6 +238,8 @@ class WriteOptions(NamedTuple):
                     fields[field] = parse_option(OPTIONS[field], option_name(field), value)
                 except ConfigError as error:
                     mistakes.append(str(error))
+            elif (lower, str(value).strip().lower()) == ("outputmode", "update"):
+                mistakes.append(_NO_UPDATES)
             elif lower in _SOURCE_OPTIONS:
                 ignored.append(name)
             elif lower not in _SPARK_OPTIONS:
@@ -269,7 +280,7 @@ def option_name(attribute: str) -> str:
 OPTIONS: dict[str, Setting] = WriteOptions._field_defaults
 #: The attributes by the lower-case names of their options.
 _FIELDS = {option_name(name).lower(): name for name in OPTIONS}
-_EXACTLY_ONCE_FIELDS = [*OPTIONS][-5:]
+_EXACTLY_ONCE_FIELDS = [*OPTIONS][-6:]
 
 
 def _contradictions(fields: Mapping[str, Any], is_stream: bool) -> list[str]:

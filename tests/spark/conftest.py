@@ -75,7 +75,7 @@ def spark() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _connect_port() -> Iterator[None]:
+def connect_port() -> Iterator[None]:
     """Spark's own local Connect server listens on 15002 and nowhere else: one run at a time on a machine."""
     with (Path(tempfile.gettempdir()) / f"kproducer-connect-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -88,7 +88,7 @@ def run_job() -> Callable[..., dict[str, Any]]:
     require_java()
 
     def run(kind: str, *arguments: str) -> dict[str, Any]:
-        with _connect_port() if kind == "connect" else contextlib.nullcontext():
+        with connect_port() if kind == "connect" else contextlib.nullcontext():
             finished = subprocess.run(
                 [sys.executable, str(_JOB), kind, *arguments],
                 env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from kproducer import KafkaProducer, MetadataTimeoutError
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Return as soon as ``condition()`` is true; AssertionError after a minute or more."""
+def wait_until(condition: Callable[[], bool], minutes: int = 1) -> None:
+    """Return as soon as ``condition()`` is true; AssertionError after ``minutes`` or more."""
     pause = threading.Event()
-    for _ in range(60_000):
+    for _ in range(60_000 * minutes):
         if condition():
             return
         pause.wait(0.001)
