@@ -21,12 +21,14 @@ from kproducer.spark.errors import (
 
 if TYPE_CHECKING:
     from kproducer.spark.data_source import KafkaProducerDataSource
+    from kproducer.spark.foreach_writer import KafkaForeachWriter
     from kproducer.spark.write_summary import WriteSummary
 
 __all__ = [
     "CommitFailedError",
     "ExactlyOnceError",
     "FullRefreshError",
+    "KafkaForeachWriter",
     "KafkaProducerDataSource",
     "ReplayMismatchError",
     "SparkOptionError",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "KafkaForeachWriter": "foreach_writer",
     "KafkaProducerDataSource": "data_source",
     "WriteSummary": "write_summary",
 }

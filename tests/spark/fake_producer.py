@@ -61,6 +61,9 @@ class FakeProducer:
         )
         return ArrowSink(producer, columns, topic)
 
+    def send(self, topic, value, key, headers, partition, timestamp_ms):
+        return self._send(topic, value, key, headers, partition, timestamp_ms)
+
     def _send(self, topic, value, key, headers, partition, timestamp_ms):
         number = len(self.sent)
         if number in self.refusals:

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as f
@@ -23,6 +24,7 @@ PRODUCE = 0
 METADATA = 3
 API_VERSIONS = 18
 INVALID_RECORD = 87
+ROOT = Path(__file__).parents[2]
 _names = (f"stream-{number}" for number in itertools.count())
 
 
@@ -181,6 +183,17 @@ def test_real_time_mode_is_refused_by_spark(stream):
         pytest.skip("this version of PySpark has no real-time mode")
     with pytest.raises(Exception, match="real-time mode"):
         writer.trigger(realTime="5 minutes").start()
+
+
+def test_the_update_mode_is_refused_by_spark_with_the_text_that_the_documentation_explains(stream):
+    stream.add_lines("1.txt", lines(0, 1))
+    told = "kproducer does not support Update mode"
+    with pytest.raises(Exception, match=told):
+        stream.run(mode="update")
+    for page in ("docs/spark.md", "docs/spark-realtime.md"):
+        assert told in (ROOT / page).read_text(encoding="utf-8")
+    with pytest.raises(Exception, match=r"outputMode\('update'\)\.foreachBatch"):
+        stream.run(outputMode="update")
 
 
 def test_mistakes_end_the_query_before_a_task_starts(stream):
