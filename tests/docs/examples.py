@@ -40,6 +40,10 @@ NOT_RUN = (
         "docs/spark.md", "SASL_SSL", "needs SASL; spark/test_secured_cluster.py writes to such a cluster"
     ),
     Exemption("docs/spark.md", "exactly-once", "needs two DataFrames; spark/test_exactly_once_spark.py"),
+    Exemption("docs/spark-pipelines.md", "", "is run by spark-pipelines: spark/test_pipelines.py"),
+    Exemption(
+        "docs/spark-realtime.md", "", "needs a streaming DataFrame; spark/test_foreach_writer.py has one"
+    ),
     Exemption("docs/codegen.md", "", "need a spec that the text adds; codegen/test_tutorial.py compiles it"),
     Exemption("docs/codegen-layout.md", "", "are parts of generated modules"),
 )

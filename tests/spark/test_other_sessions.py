@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
 from collections import Counter
+from importlib import metadata
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql.tvf import TableValuedFunction
 
@@ -22,6 +26,16 @@ _names = (f"sessions-{number}" for number in itertools.count())
 LIST_MODULES = (
     "import pkgutil; print([m.name for m in pkgutil.iter_modules() if m.name.startswith('pyspark_')])"
 )
+
+PLAN_A_WRITE = """
+import pyspark
+from pyspark_kproducer import DefaultSource
+from pyspark.sql.types import StringType, StructField, StructType
+
+options = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "orders", "checkTimeoutMs": "0"}
+writer = DefaultSource(options).writer(StructType([StructField("value", StringType())]), False)
+print(pyspark.__file__, type(writer).__name__)
+"""
 
 
 def assert_rows_and_numbers(records, answer):
@@ -78,23 +92,30 @@ def test_this_installation_shows_the_source_to_spark():
     assert "pyspark_kproducer" in listed.stdout
 
 
-def test_a_wheel_contains_the_source_at_its_top_level(tmp_path):
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this checkout, without the native core."""
+    folder = tmp_path_factory.mktemp("wheel")
     ignored = shutil.ignore_patterns("__pycache__", "*.so")
     # A copy is built: building leaves files behind.
     for name in ("kproducer", "generated", "build_tools"):
-        shutil.copytree(ROOT / name, tmp_path / "project" / name, ignore=ignored)
+        shutil.copytree(ROOT / name, folder / "project" / name, ignore=ignored)
     for name in ("pyproject.toml", "LICENSE", "README.md"):
-        shutil.copy(ROOT / name, tmp_path / "project")
+        shutil.copy(ROOT / name, folder / "project")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
     subprocess.run(
-        [*command, "-w", tmp_path, tmp_path / "project"],
+        [*command, "-w", folder, folder / "project"],
         # Compiling takes minutes, and `make wheel` is for that.
         env={**os.environ, "KPRODUCER_NATIVE": "0"},
         check=True,
         capture_output=True,
         timeout=120,
     )
-    (wheel,) = tmp_path.glob("*.whl")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_a_wheel_contains_the_source_at_its_top_level(wheel, tmp_path):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert "pyspark_kproducer/__init__.py" in names
     assert "kproducer/spark/data_source.py" in names
@@ -113,3 +134,32 @@ def test_a_wheel_contains_the_source_at_its_top_level(tmp_path):
         cwd="/",
     )
     assert "pyspark_kproducer" in listed.stdout
+
+
+def test_a_wheel_is_installed_beside_a_pyspark_that_pip_does_not_know(wheel, tmp_path):
+    """As on a managed platform: its packages have no metadata, and an installation must not replace them."""
+    platform = tmp_path / "platform"
+    platform.mkdir()
+    installed = Path(pyspark.__file__).parents[1]
+    for name in ("pyspark", "py4j", "pyarrow", "numpy", "pandas", "pytz", "dateutil", "six.py"):
+        if (installed / name).exists():
+            (platform / name).symlink_to(installed / name)
+    # What kproducer always needs is there, with metadata: the test has no index.
+    for requirement in metadata.requires("kproducer") or ():
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            files = metadata.files(re.split(r"[^\w-]", requirement)[0]) if "extra" not in requirement else []
+            for name in {each.parts[0] for each in files or ()} - {".."}:
+                (platform / name).symlink_to(installed / name)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (site,) = (tmp_path / "venv").glob("lib/*/site-packages")
+    (site / "platform.pth").write_text(str(platform))
+    python = tmp_path / "venv" / "bin" / "python"
+
+    environment = {"PATH": os.environ["PATH"], "KPRODUCER_NATIVE": "0"}
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--quiet"]
+    subprocess.run([*pip, wheel], env=environment, check=True, timeout=120)
+    assert {each.name.partition("-")[0] for each in site.glob("*.dist-info")} == {"kproducer"}
+    planned = subprocess.run(
+        [python, "-c", PLAN_A_WRITE], env=environment, capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert planned.stdout.split() == [str(platform / "pyspark" / "__init__.py"), "BatchWriter"]
