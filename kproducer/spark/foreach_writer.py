@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as t
 
 from kproducer._core.accumulator.future_record_metadata import place_of
-from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError, Outcome
+from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.spark.errors import SparkOptionError, SparkSchemaError, SparkWriteError
 from kproducer.spark.format_options import is_format_option
-from kproducer.spark.option_names import config_mistake, explained
+from kproducer.spark.option_names import config_mistake
 from kproducer.spark.partition_writer import PRODUCERS, freeze_gc_after_first_task
 from kproducer.spark.producer_cache import Lease, ProducerCache
 from kproducer.spark.write_columns import COLUMN_NAMES, WriteColumns
@@ -40,11 +40,6 @@ _REFUSED = {option_name(name).lower() for name in OPTIONS if name not in _AVAILA
 
 #: How often a flush is interrupted to check whether a record has failed.
 _FLUSH_SLICE_S = 1.0
-_OUTCOMES = {
-    Outcome.NOT_SENT: " (it was not sent)",
-    Outcome.REJECTED: " (it was not written)",
-    Outcome.UNKNOWN: " (it may have been written)",
-}
 
 _HEADERS = t.ArrayType(
     t.StructType([t.StructField("key", t.StringType()), t.StructField("value", t.BinaryType())])
@@ -154,7 +149,7 @@ class _ForeachTask:
         try:
             self._pending.append(self._lease.client.send(topic, *arguments))
         except KafkaError as error:
-            raise self._failure(error, f"topic '{topic}'") from error
+            raise SparkWriteError.for_record(error, topic, -1, self._options.producer_settings) from error
 
     def end(self, *, is_failed: bool) -> None:
         if self._lease is None:
@@ -180,16 +175,8 @@ class _ForeachTask:
             future = pending.popleft()
             error = future.exception()
             if error is not None:
-                topic, partition = place_of(future)[0].topic_partition
-                raise self._failure(error, f"topic '{topic}', partition {partition}") from error
-
-    def _failure(self, error: KafkaError, place: str) -> SparkWriteError:
-        reason = f"{type(error).__name__}: {explained(error, self._options.producer_settings)}"
-        outcome: Outcome | None = error.outcome
-        known = _OUTCOMES[outcome] if outcome else ""
-        failure = SparkWriteError(f"a record could not be written to {place}: {reason}{known}")
-        failure.outcome = outcome
-        return failure
+                place = place_of(future)[0].topic_partition
+                raise SparkWriteError.for_record(error, *place, self._options.producer_settings) from error
 
 
 class _RowColumns:
