@@ -144,9 +144,12 @@ class FullRefreshError(ExactlyOnceError):
         return cls(
             f"the checkpoint '{checkpoint}' is that of a pipeline after full refresh {number}, and "
             f"acceptedFullRefreshes={accepted}. The flow starts from the beginning of its source, so the "
-            "rows that are already in the topic would be written a second time. Nothing was written now. To "
-            "continue where the pipeline was, delete this folder and run the pipeline without a full "
-            f"refresh. To write all rows again, set the sink's option acceptedFullRefreshes={number}"
+            "rows that are already in the topic would be written a second time. Nothing was written now. If "
+            "this folder has been used before (it has files in 'commits'), or is not that of a pipeline, "
+            f"keep it and set the sink's option acceptedFullRefreshes={number}. Otherwise, to continue where "
+            "the pipeline was, delete this folder and run the pipeline without a full refresh, unless the "
+            "flow reads a table that was refreshed too. To write all rows again, set "
+            f"acceptedFullRefreshes={number}"
         )
 
 

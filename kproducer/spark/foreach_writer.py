@@ -25,7 +25,7 @@ from kproducer.spark.option_names import config_mistake
 from kproducer.spark.partition_writer import PRODUCERS, freeze_gc_after_first_task
 from kproducer.spark.producer_cache import Lease, ProducerCache
 from kproducer.spark.write_columns import COLUMN_NAMES, WriteColumns
-from kproducer.spark.write_options import OPTIONS, WriteOptions, option_name
+from kproducer.spark.write_options import OPTIONS, SPARK_OPTIONS, WriteOptions, option_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -81,6 +81,8 @@ class KafkaForeachWriter:
                     f"option '{name}' is not available in foreach: create the columns 'value' and 'key' with "
                     "to_json or to_avro"
                 )
+            elif name.lower() in SPARK_OPTIONS:
+                mistakes.append(f"option '{name}' has no effect here: set it on writeStream")
             elif name.lower() in _REFUSED:
                 mistakes.append(
                     f"option '{name}' is not available in foreach, which writes at least once and without a "
@@ -166,6 +168,10 @@ class _ForeachTask:
                     producer.flush(_FLUSH_SLICE_S)
                     is_flushed = True
                 self._raise_if_failed()
+            if self._pending:
+                raise SparkWriteError(
+                    f"the outcome of {len(self._pending)} records is not known. This is a bug in kproducer"
+                )
         freeze_gc_after_first_task()
 
     def _raise_if_failed(self) -> None:
@@ -225,7 +231,10 @@ class _RowColumns:
             if not isinstance(value, kinds) or isinstance(value, bool):
                 given = type(value).__name__
                 raise SparkSchemaError(f"column '{name}' has values of type {given}: {_REMEDIES[name]}")
-            return value if convert is None else convert(value)
+            try:
+                return value if convert is None else convert(value)
+            except (TypeError, ValueError, OverflowError, AttributeError):
+                raise SparkSchemaError(f"column '{name}' has a wrong value: {_REMEDIES[name]}") from None
 
         return get
 
@@ -238,6 +247,8 @@ def _milliseconds(value: datetime.datetime | float) -> int:
 
 
 def _headers(value: list[Any]) -> list[tuple[str, Any]]:
+    if any(each.__fields__ != ["key", "value"] for each in value):
+        raise ValueError("other fields")
     return [(name, content) for name, content in value]
 
 

@@ -130,8 +130,8 @@ def _missing_remedy(name: str, formatted: Mapping[str, str]) -> str:
     if name == "key":
         return "the option 'keyFormat' needs it, so create it, or remove the option"
     return (
-        "create it, for example with df.select(to_json(struct('*')).alias('value')), or set the option "
-        "'valueFormat' to write all columns"
+        "create it, for example with df.select(to_json(struct('*')).alias('value')), or, in the sink, set "
+        "the option 'valueFormat' to write all columns"
     )
 
 

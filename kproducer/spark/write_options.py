@@ -102,7 +102,7 @@ _NO_UPDATES = (
 )
 
 #: Options that Spark itself adds or reads.
-_SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname", "outputmode", "path"})
+SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname", "outputmode", "path"})
 
 
 def _parse_topic(setting: Setting, name: str, value: str) -> str:
@@ -242,7 +242,7 @@ class WriteOptions(NamedTuple):
                 mistakes.append(_NO_UPDATES)
             elif lower in _SOURCE_OPTIONS:
                 ignored.append(name)
-            elif lower not in _SPARK_OPTIONS:
+            elif lower not in SPARK_OPTIONS:
                 mistakes.append(_unknown_option(name))
         if ignored:
             logger.warning("Ignored options of Spark's Kafka source: %s", ", ".join(ignored))

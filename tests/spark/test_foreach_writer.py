@@ -125,6 +125,12 @@ def test_a_record_that_is_refused_at_once_fails_with_its_reason():
         (Row(value="v", Key="k"), "column 'Key' would not be written: rename it to 'key'"),
         (Row(value=5), r"column 'value' has values of type int: .*CAST\(value AS STRING\)"),
         (Row(value="v", partition="3"), "column 'partition' has values of type str: it must be INT"),
+        (
+            Row(value="v", timestamp=float("nan")),
+            "column 'timestamp' has a wrong value: it must be TIMESTAMP",
+        ),
+        (Row(value="v", headers=[Row(value="1", key="a")]), "column 'headers' has a wrong value: it must be"),
+        (Row(value="v", headers=[None]), "column 'headers' has a wrong value: it must be"),
         (Row(value="v", timestamp=7), "column 'timestamp' has values of type int: it must be TIMESTAMP"),
     ],
 )
@@ -145,6 +151,10 @@ def test_a_row_without_topic_is_refused():
         (
             {"delivery": "exactly-once"},
             "option 'delivery' is not available in foreach, which writes",
+        ),
+        (
+            {"checkpointLocation": "/c"},
+            "option 'checkpointLocation' has no effect here: set it on writeStream",
         ),
         ({"checkTimeoutMs": "1"}, "option 'checkTimeoutMs' is not available in foreach"),
         ({"tpic": "x"}, "did you mean 'topic'"),

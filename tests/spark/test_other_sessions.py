@@ -64,6 +64,7 @@ def test_executors_that_share_no_process_with_the_driver_write_each_row(mock_clu
 
 
 @pytest.mark.mock_cluster
+@pytest.mark.timeout(1000)  # it may wait for the port of another test
 def test_spark_connect_writes_frames_and_streams(mock_cluster, run_job, tmp_path):
     topic = next(_names)
     mock_cluster.create_topic(topic, partitions=3)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kproducer.spark import FullRefreshError
 from kproducer.spark.exactly_once.full_refresh import refuse_full_refresh
@@ -26,6 +25,7 @@ from tests.support.spark.step_trap import StepTrap
 from tests.support.waiting import wait_until
 
 pytest.importorskip("pyspark.pipelines", reason="this version of PySpark has no declarative pipelines")
+yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "spark_pipeline"

@@ -333,7 +333,7 @@ def test_missing_columns_are_named():
     assert "the option 'keyFormat' needs it" in refusal(frame, valueFormat="avro", keyFormat="avro")
     assert "correct the option 'value.column'" in refusal(frame, valueFormat="avro", value__column="m")
     text = refusal(frame)
-    assert "or set the option 'valueFormat'" in text
+    assert "set the option 'valueFormat'" in text
     text = refusal(t.StructType().add("key", "integer"), valueFormat="avro")
     assert "column 'key' has type INT" in text
     text = refusal(t.StructType().add("key", "string"), valueFormat="avro")
