@@ -8,13 +8,15 @@ are in the transaction of the task.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kproducer._core.accumulator.future_record_metadata import place_of
 from kproducer._core.bulk.dead_letters import (
     CONTENT_ERRORS,
+    REJECTED_CONTENT_ERRORS,
     DeadLetterCause,
     JsonRow,
     longest_cell,
@@ -29,7 +31,7 @@ from kproducer.errors import (
     Outcome,
     RecordTooLargeError,
 )
-from kproducer.errors.broker_errors import InvalidRecordError, InvalidTimestampError
+from kproducer.errors.broker_errors import InvalidTimestampError, MessageTooLargeError
 from kproducer.spark.errors import SparkWriteError
 from kproducer.spark.option_names import explained
 from kproducer.spark.write_summary import WriteSummary
@@ -52,8 +54,8 @@ _LETTERS_AT_ONCE = 500
 #: Room for what a record has besides key, value and headers.
 _SPARE_BYTES = 64
 
-#: Errors with which brokers reject a record because of what is in it.
-_OF_REJECTED = (RecordTooLargeError, InvalidRecordError, InvalidTimestampError)
+#: The smallest limit for the size of a dead letter: the headers alone take more.
+_SMALLEST_LETTER = 256
 
 
 class _BadRow(NamedTuple):
@@ -68,17 +70,21 @@ class _Pending(NamedTuple):
 
     Attributes:
         result: of each.
-        batch: the rows; ``None``: they are dead letters.
+        batch: the rows, also those of dead letters.
         causes: see ``SentBatch``.
         size: of the batch, in bytes.
         attempt: how often its rows were sent before.
+        bad: the rows of the batch for which the dead letters are; empty: these are rows.
+        limit: of the size of each dead letter.
     """
 
     result: SendManyResult
-    batch: pa.RecordBatch | None = None
+    batch: pa.RecordBatch
     causes: Mapping[int, RefusalCause] = MappingProxyType({})
     size: int = 0
     attempt: int = 0
+    bad: Sequence[_BadRow] = ()
+    limit: int = 0
 
 
 class TolerantRowSender:
@@ -108,7 +114,7 @@ class TolerantRowSender:
     ) -> None:
         self.summary = WriteSummary()
         self._producer, self._columns, self._options = producer, columns, options
-        self._letters = _DeadLetters(columns, options, task, producer.config.max_request_size)
+        self._letters = _DeadLetters(columns, options, task)
         self._room = producer.config.buffer_memory
         self._sink = producer.tolerant_arrow_sink(columns.topic, arrow_columns)
         #: In the order of sending. Only the first one is looked at: most end in this order.
@@ -169,24 +175,26 @@ class TolerantRowSender:
             ended = self._pending.popleft()
             self._pending_bytes -= ended.size
             failures = ended.result.failures()
-            if ended.batch is None:
-                self._check_letters(failures)
+            if ended.bad:
+                self._settle_letters(ended, failures)
                 continue
             self.summary.rows += len(ended.result) - len(failures)
             if failures:
-                self._settle_failures(ended, ended.batch, failures)
+                self._settle_failures(ended, failures)
 
-    def _check_letters(self, failures: list[tuple[int, KafkaError]]) -> None:
+    def _settle_letters(self, sent: _Pending, failures: list[tuple[int, KafkaError]]) -> None:
+        """Send dead letters again, with less of their rows, if the topic does not take records so large."""
+        limit = sent.limit // 2
+        for _, error in failures:
+            is_fatal = limit < _SMALLEST_LETTER or self._options.is_exactly_once
+            if is_fatal or not isinstance(error, MessageTooLargeError):
+                raise self._failure(error, self._options.dead_letter_topic, what="a dead letter") from error
         if failures:
-            error = failures[0][1]
-            raise self._failure(error, self._options.dead_letter_topic, what="a dead letter") from error
+            indexes = [index for index, _ in failures]
+            self._send_letters(sent.batch.take(indexes), [sent.bad[index] for index in indexes], limit)
 
-    def _settle_failures(
-        self, sent: _Pending, batch: pa.RecordBatch, failures: list[tuple[int, KafkaError]]
-    ) -> None:
-        partitions = sent.result.partitions()
-        # Without errors per record, a broker has rejected a batch and not said because of which record.
-        shared = Counter(id(error) for _, error in failures)
+    def _settle_failures(self, sent: _Pending, failures: list[tuple[int, KafkaError]]) -> None:
+        partitions, batch = sent.result.partitions(), sent.batch
         bad: list[_BadRow] = []
         again: list[int] = []
         for row, error in failures:
@@ -197,7 +205,7 @@ class TolerantRowSender:
                 raise self._row_failure(batch, row, error, partitions[row])
             elif isinstance(error, BatchRejectedError) and sent.attempt < _MOST_ATTEMPTS:
                 again.append(row)
-            elif isinstance(error, _OF_REJECTED) and shared[id(error)] == 1:
+            elif isinstance(error, REJECTED_CONTENT_ERRORS) and _is_own(sent.result, row, error):
                 bad.append(_BadRow(row, error, partitions[row], cause))
             else:
                 raise self._row_failure(batch, row, error, partitions[row])
@@ -214,17 +222,24 @@ class TolerantRowSender:
                 f"this task alone has more bad rows than maxBadRows={limit} allows. The first of the last "
                 f"ones: {first}"
             ) from bad[0].error
+        if self._options.dead_letter_topic is not None:
+            for start in range(0, len(bad), _LETTERS_AT_ONCE):
+                some = bad[start : start + _LETTERS_AT_ONCE]
+                # Not the whole batch, which would stay in memory.
+                rows = batch.take([each.row for each in some])
+                self._send_letters(rows, some, self._producer.config.max_request_size)
+
+    def _send_letters(self, rows: pa.RecordBatch, bad: list[_BadRow], limit: int) -> None:
+        """Send a dead letter of at most ``limit`` bytes for each of the rows."""
         topic = self._options.dead_letter_topic
-        if topic is None:
-            return
-        for start in range(0, len(bad), _LETTERS_AT_ONCE):
-            letters = list(self._letters.of(batch, bad[start : start + _LETTERS_AT_ONCE]))
-            values, keys, headers = map(list, zip(*letters, strict=True))
-            try:
-                result = self._producer.send_many(topic, values, keys, headers)
-            except KafkaError as error:
-                raise self._failure(error, topic, what="a dead letter") from error
-            self._pending.append(_Pending(result))
+        assert topic is not None
+        values, keys, headers = map(list, zip(*self._letters.of(rows, bad, limit), strict=True))
+        try:
+            result = self._producer.send_many(topic, values, keys, headers)
+        except KafkaError as error:
+            raise self._failure(error, topic, what="a dead letter") from error
+        self._pending_bytes += rows.nbytes
+        self._pending.append(_Pending(result, rows, size=rows.nbytes, bad=bad, limit=limit))
 
     def _row_failure(
         self, batch: pa.RecordBatch, row: int, error: KafkaError, partition: int
@@ -249,11 +264,10 @@ class _DeadLetters:
     Args:
         columns, options: of the write.
         task: the number of the task.
-        size_limit: of a record.
     """
 
-    def __init__(self, columns: WriteColumns, options: WriteOptions, task: int, size_limit: int) -> None:
-        self._columns, self._options, self._task, self._size_limit = columns, options, task, size_limit
+    def __init__(self, columns: WriteColumns, options: WriteOptions, task: int) -> None:
+        self._columns, self._options, self._task = columns, options, task
         self._writer = dict(options.producer_settings).get("client.id", "")
 
     def topic_of(self, batch: pa.RecordBatch, row: int) -> str:
@@ -263,15 +277,15 @@ class _DeadLetters:
         return str(readable_cell(batch.column("topic"), row) or "")
 
     def of(
-        self, batch: pa.RecordBatch, bad: list[_BadRow]
+        self, rows: pa.RecordBatch, bad: list[_BadRow], limit: int
     ) -> Iterator[tuple[bytes, bytes | None, list[tuple[str, bytes]]]]:
-        """Value, key and headers for each bad row of a batch."""
-        for row, each in zip(_rows(batch.take([each.row for each in bad])), bad, strict=True):
+        """Value, key and headers for each of the rows, in ``limit`` bytes if the headers leave room."""
+        for row, each in zip(_rows(rows), bad, strict=True):
             # The driver makes a role's column bytes or text, unless a format writes it.
             key = row.get("key") if "key" in self._columns.names and self._columns.key is None else None
             key = key.encode() if isinstance(key, str) else key
-            if isinstance(each.error, RecordTooLargeError):
-                key = None
+            if key is not None and len(key) > limit // 2:
+                key = None  # its beginning is in the value
             column = self._column(each, row)
             partition = row["partition"] if "partition" in self._columns.names else None
             cause = DeadLetterCause(
@@ -283,12 +297,12 @@ class _DeadLetters:
                 column,
             )
             headers = cause.headers(self._writer, self._task)
-            room = self._size_limit - record_size_upper_bound(key, None, headers) - _SPARE_BYTES
+            room = limit - record_size_upper_bound(key, None, headers) - _SPARE_BYTES
             content = JsonRow.of(row, room)
             if content.cut:
-                cut = ",".join(content.cut)
-                headers = cause.headers(self._writer, self._task, cut=cut)
-                content = JsonRow.of(row, room - 2 * len(cut.encode()) - _SPARE_BYTES)
+                # With room for the names of all columns, because less room may cut more of them.
+                content = JsonRow.of(row, room - len(",".join(row).encode()) - _SPARE_BYTES)
+                headers = cause.headers(self._writer, self._task, cut=",".join(content.cut))
             yield content.value, key, headers
 
     def _column(self, bad: _BadRow, row: Mapping[str, Any]) -> str:
@@ -306,6 +320,15 @@ class _DeadLetters:
         if isinstance(bad.error, InvalidTimestampError):
             return "timestamp" if "timestamp" in self._columns.names else ""
         return {"topic is null": "topic", "row is null": ""}.get(reason, reason)
+
+
+def _is_own(result: SendManyResult, row: int, error: KafkaError) -> bool:
+    """Whether a broker rejected this very record.
+
+    Brokers before 2.4 reject a batch and do not say because of which record. A batch that is too large has
+    been split until its record is alone.
+    """
+    return isinstance(error, RecordTooLargeError) or error is not place_of(result[row])[0].error
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:

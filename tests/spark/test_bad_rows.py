@@ -8,6 +8,7 @@ import json
 import math
 import pickle
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from kproducer.spark.producer_cache import ProducerCache
 from kproducer.spark.write_summary import WriteSummary
 from kproducer.spark.writers import BatchWriter, CommitOptions
 from kproducer.testing import FakeKafka
+from kproducer.testing.fakebroker.model import Partition
 from tests.spark.fake_producer import close_idle
 
 DEAD = "dead"
@@ -63,9 +65,14 @@ class Job:
         return pickle.loads(pickle.dumps(KafkaProducerDataSource(given).writer(schema, False)))
 
     def write(self, schema: str | t.StructType, rows: list[tuple[Any, ...]], **options: str) -> WriteSummary:
+        return self.write_batches(schema, [rows[:1], rows[1:]], **options)
+
+    def write_batches(
+        self, schema: str | t.StructType, batches: Iterable[list[tuple[Any, ...]]], **options: str
+    ) -> WriteSummary:
         writer = self.writer(schema, **options)
-        batches = [_batch(writer.schema, [row]) for row in rows[:1]] + [_batch(writer.schema, rows[1:])]
-        return write_partition(iter(batches), writer.columns, writer.options, self.tasks)
+        made = (_batch(writer.schema, rows) for rows in batches)
+        return write_partition(made, writer.columns, writer.options, self.tasks)
 
     def values(self, topic: str = "t", isolation_level: Any = "read_uncommitted") -> list[bytes | None]:
         return [each.value for each in self.kafka.topic(topic).records(isolation_level=isolation_level)]
@@ -203,6 +210,64 @@ def test_a_dead_letter_that_would_be_too_large_itself_has_the_beginning_of_long_
     assert text.startswith(columns["value"])
 
 
+def test_the_names_of_all_cut_columns_are_in_the_header(job):
+    """The header takes room itself, so that more cells may have to be cut."""
+    names = [f"c{number}" for number in range(20)]
+    schema = "value string, " + ", ".join(f"{name} string" for name in names)
+    rows = [("y" * 9000, *["x" * length] * 20) for length in range(135, 160)]
+    job.write(schema, [("a", *["x"] * 20), *rows])
+    for columns, headers in job.letters():
+        cut = headers["__kproducer.errors.cut"].split(",")
+        whole = [columns[name] for name in names if name not in cut]
+        assert {len(cell) for cell in whole} <= set(range(135, 160))
+        assert len({columns[name] for name in names}) == 1
+        assert cut in (["value"], ["value", *names])
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        (("b", "k" * 3700, "t", 9), None),
+        (("b", "k", "no topic " * 500, 0), b"k"),
+        ((LARGE, "customer", "t", 0), b"customer"),
+    ],
+)
+def test_a_dead_letter_has_room_whatever_the_row_has(job, row, key):
+    schema = "value string, key string, topic string, partition int"
+    assert job.write(schema, [("a", "k", "t", 0), row], topic="").bad_rows == 1
+    (record,) = job.kafka.topic(DEAD).records()
+    assert record.key == key
+    assert len(dict(record.headers)["__connect.errors.topic"]) < 250
+
+
+def test_new_partitions_are_found_although_metadata_is_slow(job):
+    def batches():
+        yield [("a", 0)]
+        partitions = job.kafka._cluster.topics["t"].partitions
+        first = partitions[0]
+        partitions += [
+            Partition(number, first.leader_id, 0, [*first.replicas], [*first.in_sync])
+            for number in range(2, 8)
+        ]
+        job.kafka.delay("Metadata", 1.3)
+        yield [("b", 5), ("c", 6), ("d", 9)]
+
+    job.write_batches("value string, partition int", batches())
+    assert sorted(job.values()) == [b"a", b"b", b"c"]
+    assert [columns["value"] for columns, _ in job.letters()] == ["d"]
+
+
+def test_a_partition_is_not_judged_without_metadata(job):
+    def batches():
+        yield [("a", 0)]
+        job.kafka.delay("Metadata", 1.0, times=None)
+        yield [("b", 5)]
+
+    with pytest.raises(SparkWriteError, match=r"MetadataTimeoutError.*partitions 0 to 1, and partition 5"):
+        job.write_batches("value string, partition int", batches(), **{"kafka.max.block.ms": "300"})
+    assert job.letters() == []
+
+
 def test_a_task_keeps_no_more_rows_than_the_producer_buffers(job):
     """Rows without an outcome are kept with all columns, because a broker may reject them."""
     references: list[weakref.ref[pa.RecordBatch]] = []
@@ -274,10 +339,29 @@ def test_rows_that_share_a_batch_with_an_invalid_one_are_sent_again(job):
 
 @pytest.mark.parametrize("error", ["TOPIC_AUTHORIZATION_FAILED", "INVALID_RECORD"])
 def test_a_rejection_that_does_not_name_rows_fails_the_task(job, error):
+    """Each row is in an Arrow batch of its own, and all are in one of the producer."""
     job.kafka.fail_next("Produce", error, times=None, topic="t")
+    rows = [[(each, 0)] for each in "abc"]
     with pytest.raises(SparkWriteError, match="topic 't', partition "):
-        job.write(VALUES, [("a",), ("b",), ("c",)], **{"kafka.linger.ms": "1000"})
+        job.write_batches("value string, partition int", rows, **{"kafka.linger.ms": "1000"})
     assert job.letters() == []
+
+
+def test_a_dead_letter_is_shortened_until_its_topic_takes_it(job):
+    for name in ("small", "small-dead"):
+        job.kafka.create_topic(name, 1, max_message_bytes=1500)
+    rows = [("a",), ("y" * 2000,), ("z" * 3000,), ("b",)]
+    summary = job.write(VALUES, rows, topic="small", onBadRow="topic:small-dead")
+    assert (summary.rows, summary.bad_rows) == (2, 2)
+    letters = job.kafka.topic("small-dead").records()
+    assert sorted(json.loads(each.value)["value"][0] for each in letters) == ["y", "z"]
+    assert {dict(each.headers)["__kproducer.errors.cut"] for each in letters} == {b"value"}
+
+
+def test_a_dead_letter_whose_headers_are_too_large_fails_the_task(job):
+    job.kafka.create_topic("small-dead", 1, max_message_bytes=200)
+    with pytest.raises(SparkWriteError, match=r"a dead letter could not be written .*MessageTooLargeError"):
+        job.write(VALUES, [("a",), (LARGE,)], onBadRow="topic:small-dead")
 
 
 def test_a_dead_letter_that_cannot_be_written_fails_the_task(job):

@@ -6,7 +6,6 @@ For callers' threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kproducer._core.accumulator.future_record_metadata import FutureRecordMetadata
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 #: How long a partition is waited for that the topic does not have: enough for a few metadata updates.
 _PARTITION_MS = 1000
+#: How often that wait is interrupted to see whether an update has arrived.
+_PARTITION_SLICE_MS = 50
 
 #: (topic, value, key, headers, partition, timestamp_ms) to the record's future.
 SendFunction = Callable[[str, Any, Any, Any, Any, Any], FutureRecordMetadata]
@@ -53,7 +54,8 @@ class BulkContext:
         self._transactions = engine.admission.transactions
         #: The one to which the records of a call belong; ``None``: the producer has none, or those of a sink.
         self._transaction: OpenTransaction | None = None
-        self._has_awaited_partition = False
+        #: By topic, the newest snapshot that lacked a partition which was waited for.
+        self._judged_by: dict[str, MetadataSnapshot] = {}
         self.may_change_topics = self.rules.interceptors.has_send_hooks
 
     def check_needs_no_objects(self, call: str) -> None:
@@ -120,6 +122,7 @@ class BulkContext:
 
         Raises:
             InvalidArgumentError: the topic does not have the partition, also after a metadata update.
+            MetadataTimeoutError: there was no update within ``max_block_ms``, so this is not known.
             KafkaError: as ``send``.
         """
         count = self.known_partition_count(topic)
@@ -131,16 +134,35 @@ class BulkContext:
         )
 
     def _await_partition(self, topic: str, partition: int) -> None:
-        """Wait briefly, the first time only: a stream of such rows must not wait for each."""
-        wait_ms = 0.0 if self._has_awaited_partition else min(_PARTITION_MS, self._engine.config.max_block_ms)
-        self._has_awaited_partition = True
-        with suppress(MetadataTimeoutError):
-            TopicNeed(self._engine.topics, topic, partition).wait(wait_ms)
+        """Wait for an update, but not for one per row: a stream of such rows must not wait for each."""
+        if self._judged_by.get(topic) is not self.snapshot:
+            self._await_update(topic, partition)
         count = self.known_partition_count(topic)
         if partition >= count > 0:
             raise InvalidArgumentError(
                 f"topic {topic!r} has partitions 0 to {count - 1}, not partition {partition}"
             ).with_outcome(Outcome.NOT_SENT)
+
+    def _await_update(self, topic: str, partition: int) -> None:
+        """Wait until the partition is known, or an update that arrived meanwhile does not have it.
+
+        The first wait for a topic is longer, for brokers that learn of new partitions late.
+        """
+        topics, max_block_ms = self._engine.topics, self._engine.config.max_block_ms
+        version, began_ms = topics.metadata.update_version, self.clock.monotonic_ms()
+        enough_ms = 0 if topic in self._judged_by else min(_PARTITION_MS, max_block_ms)
+        while True:
+            waited_ms = self.clock.monotonic_ms() - began_ms
+            try:
+                TopicNeed(topics, topic, partition).wait(min(_PARTITION_SLICE_MS, max_block_ms - waited_ms))
+                return
+            except MetadataTimeoutError:
+                waited_ms = self.clock.monotonic_ms() - began_ms
+                if waited_ms >= enough_ms and topics.metadata.update_version > version:
+                    self._judged_by[topic] = self.snapshot
+                    return
+                if waited_ms >= max_block_ms:
+                    raise
 
     def await_partition_count(self, topic: str, partition: int | None = None) -> int:
         """Wait until the topic, and the partition, are known; return the number of partitions.

@@ -18,11 +18,13 @@ from datetime import date, datetime, time, timedelta
 from typing import Any, Final, NamedTuple
 
 from kproducer.errors import InvalidArgumentError, RecordTooLargeError, SerializationError
-from kproducer.errors.broker_errors import InvalidTopicError
+from kproducer.errors.broker_errors import InvalidRecordError, InvalidTimestampError, InvalidTopicError
 from kproducer.types import NO_OFFSET, UNKNOWN_PARTITION
 
 #: Errors of records that were not sent, if the cause is what is in them.
 CONTENT_ERRORS: Final = (RecordTooLargeError, SerializationError, InvalidArgumentError, InvalidTopicError)
+#: Errors of records that a broker rejected, if the cause is what is in them.
+REJECTED_CONTENT_ERRORS: Final = (RecordTooLargeError, InvalidRecordError, InvalidTimestampError)
 
 _CONNECT: Final = "__connect.errors."
 _OWN: Final = "__kproducer.errors."
@@ -34,8 +36,10 @@ _STAGES: Final = {
     "header is null": "HEADER_CONVERTER",
     "header name": "HEADER_CONVERTER",
 }
-#: The longest message of an error, so that small limits of a record's size leave room for the content.
+#: Bytes of an error's message, so that small limits of a record's size leave room for the content.
 _LONGEST_MESSAGE: Final = 1000
+#: Kafka's limit for the name of a topic; a row may have a longer text, which is no topic.
+_LONGEST_TOPIC: Final = 249
 #: What a character may take in JSON: a control character is written as ``\\u001f``.
 _CHARACTER_BYTES: Final = 6
 
@@ -69,14 +73,14 @@ class DeadLetterCause(NamedTuple):
         """
         kind = type(self.error)
         connect = {
-            "topic": self.topic,
+            "topic": _beginning(self.topic, _LONGEST_TOPIC),
             "partition": str(self.partition),
             "offset": str(NO_OFFSET),
             "connector.name": writer,
             "task.id": str(task),
             "stage": _STAGES.get(self.reason, "KAFKA_PRODUCE"),
             "exception.class.name": f"{kind.__module__}.{kind.__qualname__}",
-            "exception.message": self.message[:_LONGEST_MESSAGE],
+            "exception.message": _beginning(self.message, _LONGEST_MESSAGE),
         }
         own = {"column": self.column, **own}
         return [
@@ -118,6 +122,11 @@ class JsonRow(NamedTuple):
             text = cell if isinstance(cell, str) else texts[name]
             texts[name] = _json(text[: share // _CHARACTER_BYTES])
         return cls(_object(names, texts), cut)
+
+
+def _beginning(text: str, size: int) -> str:
+    """At most this many bytes of a text."""
+    return text[:size].encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
 
 
 def longest_cell(row: Mapping[str, Any]) -> str:

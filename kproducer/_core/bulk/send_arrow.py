@@ -49,7 +49,7 @@ class _ArrowCall:
     Attributes:
         rows_by_result: without locations, how many rows each batch's result has got.
         general_path: sends single rows; knows why the call ends early.
-        causes: with locations, why rows were refused, by location, if something in the row is the cause.
+        causes: why rows were refused, by location, if something in the row is the cause; ``None``: not noted.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class _ArrowCall:
         self._producer, self._columns = producer, columns
         self._topic, self._locations = topic, locations
         self.rows_by_result: dict[ProduceRequestResult, int] = {}
-        self.causes: dict[int, RefusalCause] = {}
+        self.causes: dict[int, RefusalCause] | None = None
         self.general_path = GeneralPath(producer, send or producer.send, topics_vary=topic is None)
         self._formats = _CallFormats(columns, topic)
         #: Names as they are in the data, of the topics that the kernel knows.
@@ -77,7 +77,7 @@ class _ArrowCall:
         self._rows_before = self._first_location = 0
 
     def fill(self, locations: RecordLocations) -> None:
-        """Note the rows of the next sources in other locations."""
+        """Note the rows of the next sources, and why some are refused, in other locations."""
         self._locations, self.causes = locations, {}
 
     def send(self, source: ArrowSource, *, is_last: bool) -> int:
@@ -241,7 +241,7 @@ class _ArrowCall:
         self._locations.refuse(self._first_location + row, error, partition, topic)
 
     def _note_cause(self, row: int, reason: str, place: str = "") -> None:
-        if self._locations is not None:
+        if self.causes is not None:
             self.causes[self._first_location + row] = RefusalCause(reason, place)
 
     def _refusal(self, code: int, size: int) -> KafkaError:
@@ -450,7 +450,7 @@ class TolerantArrowSink:
         except BaseException as error:
             self._producer.note_refusal(KafkaError(f"rows of Arrow data were refused: {error!r}"))
             raise
-        return SentBatch(_result(self._producer, locations), self._call.causes, content_bytes)
+        return SentBatch(_result(self._producer, locations), self._call.causes or {}, content_bytes)
 
 
 class RowRefusedError(Exception):

@@ -65,9 +65,10 @@ def test_the_longest_cell_is_that_with_the_longest_json():
 
 
 def test_headers_are_short_and_valid_whatever_the_error_says():
-    cause = DeadLetterCause(KafkaError("\ud800" * 5000), "\ud800" * 5000, "t", 3, "key", "id")
+    cause = DeadLetterCause(KafkaError("\ud800" * 5000), "\ud800" * 5000, "ü" * 5000, 3, "key", "id")
     headers = dict(cause.headers("writer", 7, cut="", line="4"))
     assert headers["__connect.errors.exception.message"] == b"?" * 1000
+    assert headers["__connect.errors.topic"] == "ü".encode() * 124
     assert headers["__connect.errors.stage"] == b"KEY_CONVERTER"
     assert headers["__connect.errors.task.id"] == b"7"
     assert headers["__kproducer.errors.line"] == b"4"

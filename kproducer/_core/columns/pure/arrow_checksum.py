@@ -10,8 +10,8 @@ headers. Each link multiplies two 64-bit numbers and combines the halves of the 
 wyhash does). Bytes are hashed after their length plus one (null: 0), 16 at a time, as two little-endian
 words; the last 16 may overlap the previous ones; fewer than 16 overlap themselves. So no two sequences of
 fields hash the same bytes. Where a column is missing or its cell is null, the value for all rows counts. Rows
-that cannot be sent (a null topic, a timestamp before 1970, a header without a name) all count the same: no
-write contains such a row.
+that cannot be sent (a null topic, a timestamp before 1970, a header without a name) all count the same: they
+are not among the records of a write.
 """
 
 from __future__ import annotations
