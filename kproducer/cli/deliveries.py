@@ -89,8 +89,17 @@ class Deliveries:
             self.undecided += len(result)
         self._sent.put((result, origin, size))
 
-    def report(self, origin: Origin, index: int, reason: object, outcome: Outcome) -> None:
-        """Count and report a record that was not delivered, or input from which no record can be made."""
+    def report(
+        self, origin: Origin, index: int, reason: object, outcome: Outcome, *, is_of_record: bool = True
+    ) -> None:
+        """Count and report a record that was not delivered, or input from which no record can be made.
+
+        Args:
+            origin, index: where it comes from.
+            reason: an error, or a text.
+            outcome: what is known of the record.
+            is_of_record: whether the reason concerns this record, and not the whole run.
+        """
         with self._changed:
             self.failed[outcome] += 1
             self._entries += 1
@@ -98,7 +107,7 @@ class Deliveries:
             text = f"{file}, line {line}: {_HOW[outcome]}: {printable(str(reason))}"
             is_in_file = self._write(file, line, original, reason, outcome)
             dead_letters = self._dead_letters
-            if dead_letters is not None and not dead_letters.takes(reason, outcome):
+            if dead_letters is not None and not (is_of_record and dead_letters.takes(reason, outcome)):
                 dead_letters = None
             is_kept = is_in_file or dead_letters is not None
             if not is_kept or self._entries <= _SHOWN_ENTRIES:

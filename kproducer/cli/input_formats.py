@@ -6,13 +6,14 @@ import codecs
 import csv
 import io
 import json
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO, Final
 
 from attrs import define
 
-from kproducer._core.bulk.dead_letters import readable_cell
+from kproducer._core.bulk.dead_letters import JsonRow, readable_cell
 from kproducer.cli.deliveries import Origin
 from kproducer.cli.input_bytes import (
     LONGEST_LINE,
@@ -166,7 +167,7 @@ def _check_columns(source: Input, number: int, columns: list[str]) -> None:
 
 def _arrow_original(batch: Any, index: int) -> bytes:
     row = {name: readable_cell(batch.column(name), index) for name in batch.schema.names}
-    return json.dumps(row, default=str, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return JsonRow.of(row, sys.maxsize).value
 
 
 def _rows(batch: Any) -> Iterator[dict[str, Any] | RowError]:

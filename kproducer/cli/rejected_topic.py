@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kproducer._core.bulk.dead_letters import CONTENT_ERRORS, DeadLetterCause
+from kproducer._core.bulk.dead_letters import CONTENT_ERRORS, REJECTED_CONTENT_ERRORS, DeadLetterCause
 from kproducer._core.kernel import record_size_upper_bound
 from kproducer.cli.rows import RowError
 from kproducer.errors import KafkaError, Outcome
@@ -40,10 +40,14 @@ class RejectedTopic:
         self._partition = UNKNOWN_PARTITION if partition is None else partition
 
     def takes(self, reason: object, outcome: Outcome) -> bool:
-        """Whether the input is the cause: not of a timeout, and nothing that may have been written."""
+        """Whether the input itself is the cause.
+
+        It is not of timeouts and missing permissions, nor of the error of a valid record that shared a batch
+        with an invalid one. What may have been written is not taken.
+        """
         if outcome is Outcome.NOT_SENT:
             return not isinstance(reason, KafkaError) or isinstance(reason, CONTENT_ERRORS)
-        return outcome is Outcome.REJECTED
+        return outcome is Outcome.REJECTED and isinstance(reason, REJECTED_CONTENT_ERRORS)
 
     def send(
         self, file: str, line: int, original: bytes, reason: object, lost: Callable[[KafkaError], object]

@@ -147,7 +147,7 @@ class Sending:
         if accepted is not None:
             self._deliveries.add(accepted, origin, size)
         for index in range(0 if accepted is None else len(accepted), count):
-            self._deliveries.report(origin, index, self.stopped_by, Outcome.NOT_SENT)
+            self._deliveries.report(origin, index, self.stopped_by, Outcome.NOT_SENT, is_of_record=False)
 
     def send_arrow(self, origin: Origin, batch: Any, mapping: RowMapping) -> None:
         """Send the rows of an Arrow batch, whose column of values is named.

@@ -231,6 +231,15 @@ def test_a_row_with_a_cell_for_which_python_has_no_value_is_refused_alone(signal
     assert "\N{REPLACEMENT CHARACTER}" in original.decode()
 
 
+def test_a_row_of_a_binary_file_is_shown_as_it_is_sent(signals):
+    batch = pa.record_batch({"v": pa.array([b"\xff"]), "n": pa.array([1])})
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    ((_, _, sent, *_),) = sent_by("arrow", sink.getvalue(), signals, RowMapping())
+    assert input_formats._arrow_original(batch, 0) == sent == b'{"v":"/w==","n":1}'
+
+
 def test_an_endless_csv_row_is_broken_input(monkeypatch, signals):
     monkeypatch.setattr(input_formats, "LONGEST_LINE", 10)
     with pytest.raises(BrokenInputError, match="is a quotation mark missing"):
