@@ -19,7 +19,7 @@ Setting                                    Meaning
 ``bearer.auth.client.id``                  of ``OAUTHBEARER``
 ``bearer.auth.client.secret``              of ``OAUTHBEARER``
 ``bearer.auth.scope``                      of the requested tokens
-``bearer.auth.issuer.endpoint.query``      of ``OAUTHBEARER_AZURE_IMDS``: the query of the URL
+``bearer.auth.issuer.endpoint.query``      of ``OAUTHBEARER_AZURE_IMDS``: replaces the query of the URL
 ``bearer.auth.aws.config``                 of ``OAUTHBEARER_AWS_IAM``: ``region=REGION,audience=AUDIENCE``
 ``https.ca.location``                      PEM file with the certificates to trust at the token endpoint
 ``bearer.auth.logical.cluster``            for Confluent Cloud
@@ -66,6 +66,12 @@ from kproducer.schema_registry import oauth_tokens
 from kproducer.schema_registry.oauth_tokens import RegistryTokens
 
 _BEARER_SOURCES = ("STATIC_TOKEN", "CUSTOM", *oauth_tokens.SOURCES)
+#: Settings of STATIC_TOKEN and CUSTOM.
+_OTHER_SOURCES = (
+    "bearer.auth.token",
+    "bearer.auth.custom.provider.function",
+    "bearer.auth.custom.provider.config",
+)
 #: Java's names have this prefix.
 _JAVA_PREFIX = "schema.registry."
 #: Settings of other clients, and what to do instead.
@@ -305,11 +311,19 @@ def _tokens(conf: Mapping[str, Any], timeout_s: float) -> RegistryTokens | None:
         if (text := _text(conf, name, is_secret=True)) is not None
     }
     source = conf.get("bearer.auth.credentials.source")
-    if source in oauth_tokens.SOURCES:
-        return RegistryTokens(source, given, timeout_s)
-    if given and source is not None:
-        raise ConfigError(f"{next(iter(given))}: has no effect with bearer.auth.credentials.source={source}")
-    return None
+    if source is None:
+        if oauth_tokens.AUTHORITIES in given:
+            raise ConfigError(
+                f"{oauth_tokens.AUTHORITIES}: has no effect without bearer.auth.credentials.source, because"
+                " it is for the token endpoint; for the registry, set ssl.ca.location"
+            )
+        return None
+    # A tuple, because the value may be anything, also what cannot be hashed.
+    is_oauth = source in tuple(oauth_tokens.SOURCES)
+    unused = [name for name in _OTHER_SOURCES if conf.get(name) is not None] if is_oauth else list(given)
+    if unused:
+        raise ConfigError(f"{unused[0]}: has no effect with bearer.auth.credentials.source={source}")
+    return RegistryTokens(source, given, timeout_s) if is_oauth else None
 
 
 def _bearer_headers(conf: Mapping[str, Any], tokens: RegistryTokens | None) -> HeaderSource | None:

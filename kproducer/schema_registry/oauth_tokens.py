@@ -7,6 +7,7 @@ confluent-kafka has for a registry's settings.
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -20,15 +21,15 @@ from kproducer.schema_registry import deadlines
 _URL, _QUERY = "bearer.auth.issuer.endpoint.url", "bearer.auth.issuer.endpoint.query"
 _AWS = "bearer.auth.aws.config"
 _CLIENT_ID, _SECRET, _SCOPE = "bearer.auth.client.id", "bearer.auth.client.secret", "bearer.auth.scope"
-_AUTHORITIES = "https.ca.location"
+AUTHORITIES = "https.ca.location"
 #: By ``bearer.auth.credentials.source``: the ``sasl_oauthbearer_metadata_authentication_type`` of a producer
 #: that means the same, and the settings that have an effect.
 SOURCES = {
-    "OAUTHBEARER": ("none", (_URL, _CLIENT_ID, _SECRET, _SCOPE, _AUTHORITIES)),
-    "OAUTHBEARER_AZURE_IMDS": ("azure_imds", (_URL, _QUERY, _AUTHORITIES)),
+    "OAUTHBEARER": ("none", (_URL, _CLIENT_ID, _SECRET, _SCOPE, AUTHORITIES)),
+    "OAUTHBEARER_AZURE_IMDS": ("azure_imds", (_URL, _QUERY, AUTHORITIES)),
     "OAUTHBEARER_AZURE_WORKLOAD_IDENTITY": (
         "azure_workload_identity",
-        (_URL, _CLIENT_ID, _SCOPE, _AUTHORITIES),
+        (_URL, _CLIENT_ID, _SCOPE, AUTHORITIES),
     ),
     "OAUTHBEARER_AWS_IAM": ("aws_iam", (_AWS,)),
 }
@@ -40,7 +41,7 @@ _OWN_NAMES = {
     _CLIENT_ID: "sasl_oauthbearer_client_credentials_client_id",
     _SECRET: "sasl_oauthbearer_client_credentials_client_secret",
     _SCOPE: "sasl_oauthbearer_scope",
-    _AUTHORITIES: "https_ca_location",
+    AUTHORITIES: "https_ca_location",
 }
 SETTING_NAMES = tuple(_OWN_NAMES)
 
@@ -70,22 +71,25 @@ class RegistryTokens:
                     raise ConfigError(f"{name} is missing: bearer.auth.credentials.source={source} needs it")
         settings = {_OWN_NAMES[name]: value for name, value in given.items()}
         if _QUERY in given:
+            if _URL in given:
+                settings[_OWN_NAMES[_URL]] = given[_URL].partition("?")[0]
             escaped = given[_QUERY].replace("\\", "\\\\").replace(",", "\\,")
             settings["sasl_oauthbearer_config"] = f"query={escaped}"
         timeout_ms = max(1, int(timeout_s * 1000))
-        #: What to write in errors in place of the producer's settings; the longest first.
-        self._renamed = {
+        #: What to write in place of the producer's names; the longest first.
+        self._new_names = {
             "sasl_oauthbearer_metadata_authentication_type": "bearer.auth.credentials.source",
             f"={kind}": f"={source}",
             "such as query=": "such as ",
             ", or sasl_oauthbearer_assertion_file": "",
-            "https_ca_location or ssl.truststore.location in sasl_jaas_config": _AUTHORITIES,
+            "https_ca_location or ssl.truststore.location in sasl_jaas_config": AUTHORITIES,
             "sasl_login_connect_timeout_ms, sasl_login_read_timeout_ms": "timeout",
+            "sasl_oauthbearer_config: query: ": f"{_QUERY}: ",
             "sasl_oauthbearer_config": _AWS if kind == "aws_iam" else _QUERY,
             **{own: name for name, own in _OWN_NAMES.items() if name not in (_AWS, _QUERY)},
         }
         try:
-            self._provider: Any = token_provider(
+            provider: Any = token_provider(
                 ProducerConfig.from_keywords(
                     {
                         "bootstrap_servers": "unused:1",
@@ -101,34 +105,42 @@ class RegistryTokens:
             )
         except ConfigError as error:
             raise ConfigError(self._in_own_names(str(error))) from error.__cause__
+        self._provider = provider.renamed(self._in_own_names)
+        self._is_closed = False
         self._tokens = self._new_source()
 
     def current(self) -> str:
         """The token. Blocks until there is a first one, at most until the deadline of the call.
 
         Raises:
-            SchemaRegistryError: there is no token; says why.
+            SchemaRegistryError: there is no token; says why. Temporary unless the request was refused or the
+                client is closed.
         """
         try:
-            token = self._tokens.wait_for_current(max(0.0, deadlines.remaining_s()))
+            remaining_s = max(0.0, deadlines.remaining_s())
+            token = self._tokens.wait_for_current(min(remaining_s, threading.TIMEOUT_MAX))
         except KafkaError as error:
-            text, is_temporary = str(error), False
+            text, is_temporary = str(error), error.retriable or self._tokens.is_retriable
         else:
             if token is not None:
                 return token.value
             text, is_temporary = self._tokens.waits_for(), True
+        if self._is_closed:
+            raise SchemaRegistryError("the SchemaRegistryClient was closed")
         raise SchemaRegistryError(
-            self._in_own_names(f"there is no token for the schema registry: {text}"),
-            is_temporary=is_temporary,
+            f"there is no token for the schema registry: {text}", is_temporary=is_temporary
         )
 
     def close(self) -> None:
         """End the thread. Idempotent."""
+        self._is_closed = True
         self._tokens.close()
 
     def after_fork_in_child(self) -> None:
         """The lock and the thread belong to the parent: use new ones. Must not lock."""
         self._tokens = self._new_source()
+        if self._is_closed:
+            self._tokens.close()
 
     def _new_source(self) -> TokenSource:
         where = self._provider.where
@@ -138,7 +150,7 @@ class RegistryTokens:
         return tokens
 
     def _in_own_names(self, text: str) -> str:
-        for own, name in self._renamed.items():
+        for own, name in self._new_names.items():
             text = text.replace(own, name)
         return text
 

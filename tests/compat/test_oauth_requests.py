@@ -9,6 +9,7 @@ from typing import Any
 import confluent_kafka as peer
 import pytest
 
+from kproducer import ConfigError
 from kproducer.compat import confluent_kafka as adapter
 from kproducer.compat.confluent_kafka import settings
 from kproducer.testing.fakebroker import FakeCluster
@@ -127,6 +128,68 @@ def test_both_clients_send_the_same_request_to_sts(
             (request, *_) = aws.requests
             requests.append(request)
     assert requests[0] == requests[1]
+
+
+TYPE = "sasl.oauthbearer.metadata.authentication.type"
+FUNCTION: dict[str, Any] = {"oauth_cb": lambda _: ("token", 1e10)}
+AZURE: dict[str, Any] = {
+    TYPE: "azure_imds",
+    "sasl.oauthbearer.config": f"query={QUERY}",
+    "sasl.oauthbearer.token.endpoint.url": "http://localhost:1/",
+}
+OIDC: dict[str, Any] = {"sasl.oauthbearer.method": "oidc"}
+AWS: dict[str, Any] = {
+    TYPE: "aws_iam",
+    "sasl.oauthbearer.config": "region=eu-west-1,audience=https://kafka.test",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "is_accepted"),
+    [
+        ({**FUNCTION, **OIDC}, False),
+        ({**FUNCTION, **AZURE}, True),
+        ({**FUNCTION, **AZURE, **OIDC}, True),
+        ({**FUNCTION, **AWS}, True),
+        ({**FUNCTION, **AWS, **OIDC}, True),
+        ({**AZURE, **OIDC}, True),
+        (AWS, False),
+    ],
+)
+def test_both_clients_accept_or_refuse_settings(given: dict[str, Any], is_accepted: bool) -> None:
+    conf = {
+        "bootstrap.servers": "localhost:1",
+        "log_level": 0,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "OAUTHBEARER",
+        **given,
+    }
+    accepted = []
+    for client in (peer, adapter):
+        try:
+            client.Producer(conf).close()
+            accepted.append(True)
+        except (ValueError, peer.KafkaException, adapter.KafkaException):
+            accepted.append(False)
+    assert accepted == [is_accepted, is_accepted]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (AWS, f"{TYPE}=aws_iam: needs sasl.oauthbearer.method=oidc"),
+        # librdkafka accepts it, and asks no metadata service.
+        (AZURE, f"{TYPE}=azure_imds: needs sasl.oauthbearer.method=oidc"),
+        (
+            {"sasl.oauthbearer.config": "a=b"},
+            f"sasl.oauthbearer.config: has no effect without oauth_cb or {TYPE}; set one of them",
+        ),
+    ],
+)
+def test_settings_without_effect_are_refused(given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings.translated({"bootstrap.servers": "localhost:1", **given})
+    assert complaint in str(caught.value)
 
 
 def test_a_function_goes_before_the_identity() -> None:

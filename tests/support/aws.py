@@ -40,6 +40,8 @@ class FakeAws:
     lifetime_s: of the credentials.
     is_denied: whether STS refuses.
     web_token: what STS issues (``GetWebIdentityToken``).
+    sts_body: with which STS answers instead.
+    sts_status: of that answer.
     """
 
     url: str = ""
@@ -47,6 +49,8 @@ class FakeAws:
     lifetime_s: float = 3600
     is_denied: bool = False
     web_token: str = "header.payload.signature"
+    sts_body: str = ""
+    sts_status: int = 200
 
     def answer(self, method: str, path: str, body: str) -> tuple[int, str]:
         """Status and body."""
@@ -55,6 +59,8 @@ class FakeAws:
         expiration = (now + datetime.timedelta(seconds=self.lifetime_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
         if self.is_denied:
             return 403, _DENIED_XML
+        if body and self.sts_body:
+            return self.sts_status, self.sts_body
         if "GetCallerIdentity" in body:
             return 200, _IDENTITY_XML
         if "GetWebIdentityToken" in body:

@@ -323,7 +323,8 @@ class ProducerConfig:
     sasl_oauthbearer_scope: str = text(source="KIP-1139")
     """Scope of the requested tokens."""
     sasl_oauthbearer_extensions: str = text(source=_LIBRDKAFKA)
-    """SASL extensions to send with each token: name=value,name=value."""
+    """SASL extensions to send with each token: name=value,name=value. A backslash escapes the next
+    character, such as a comma of a value."""
     sasl_oauthbearer_header_urlencode: bool = boolean(False, source="KIP-1025")
     """Whether to encode client id and secret as RFC 6749 requires before they are sent. Few providers expect
     that."""

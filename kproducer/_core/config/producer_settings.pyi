@@ -230,7 +230,8 @@ class ProducerSettings(TypedDict, total=False):
     sasl_oauthbearer_scope: str | None
     """Scope of the requested tokens. Default: ''."""
     sasl_oauthbearer_extensions: str | None
-    """SASL extensions to send with each token: name=value,name=value. Default: ''."""
+    """SASL extensions to send with each token: name=value,name=value. A backslash escapes the next
+    character, such as a comma of a value. Default: ''."""
     sasl_oauthbearer_header_urlencode: bool
     """Whether to encode client id and secret as RFC 6749 requires before they are sent. Few providers
     expect that. Default: False."""

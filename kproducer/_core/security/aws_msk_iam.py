@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kproducer._core.runtime.extra_packages import need_package
 from kproducer._core.runtime.guarded_logger import GuardedLogger
-from kproducer._core.security.bounded_aws_calls import BoundedAwsCalls
+from kproducer._core.security.bounded_aws_calls import BoundedAwsCalls, reason_of
 from kproducer._core.security.oauth_tokens import TokenSource
 from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism, shown_text
 from kproducer.errors import AuthenticationError, ConfigError, printable
@@ -137,19 +137,14 @@ class _SignedTokens:
             generate_auth_token_from_credentials_provider,
         )
         from botocore.credentials import CredentialProvider
-        from botocore.exceptions import BotoCoreError, ClientError
 
         try:
             credentials = self._calls(lambda: self._current_credentials().get_frozen_credentials())
         except AuthenticationError:
             self._credentials = None  # a request that hangs holds their lock
             raise
-        except (BotoCoreError, ClientError) as error:
-            what = type(error).__name__
-            # The error of an external process is not shown: its text may contain a secret.
-            if getattr(error, "kwargs", {}).get("provider") != "custom-process":
-                what += f": {shown_text(str(error))}"
-            credentials = None
+        except Exception as error:
+            what, credentials = reason_of(error), None
         if credentials is None:
             # Raised without a cause: botocore's functions have the credentials in their variables.
             raise AuthenticationError(f"the AWS credentials are not available: {what}")

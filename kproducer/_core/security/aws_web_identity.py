@@ -8,7 +8,7 @@ Source: AWS STS API reference; confluent-kafka's docs/oauthbearer-aws.md (2.15).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -16,10 +16,11 @@ import attrs
 from kproducer._core.config.producer_config import ProducerConfig
 from kproducer._core.config.setting import shown_url
 from kproducer._core.runtime.extra_packages import need_package
-from kproducer._core.security.bounded_aws_calls import BoundedAwsCalls
+from kproducer._core.security.bounded_aws_calls import BoundedAwsCalls, reason_of
 from kproducer._core.security.endpoint_settings import checked_url
-from kproducer._core.security.oauth_tokens import OAuthToken
+from kproducer._core.security.oauth_tokens import OAuthToken, RetriableTokenError
 from kproducer._core.security.sasl_mechanisms import shown_text
+from kproducer._core.security.token_endpoint import RETRIABLE_STATUSES
 from kproducer.errors import AuthenticationError, ConfigError, printable
 
 _WHERE = "sasl_oauthbearer_config"
@@ -37,7 +38,7 @@ def aws_web_identity(parameters: Mapping[str, str], config: ProducerConfig) -> W
         config: with the timeouts.
 
     Raises:
-        ConfigError: botocore is missing or too old, or a parameter is missing, unknown or wrong.
+        ConfigError: botocore is missing, or a parameter is missing, unknown or wrong.
     """
     for name in parameters:
         if name not in _PARAMETERS and not (name.startswith(_TAG) and name != _TAG):
@@ -83,40 +84,53 @@ class WebIdentityTokens:
         endpoint: its URL; ``None``: the region's.
         request: parameters of ``GetWebIdentityToken``.
         config: with the timeouts.
+        source: the setting that names STS.
     """
 
     _region: str
     _endpoint: str | None
     _request: Mapping[str, Any]
     _config: ProducerConfig
+    _source: str = _WHERE
     _calls: BoundedAwsCalls = attrs.field(init=False, factory=BoundedAwsCalls)
 
     @property
     def where(self) -> str:
         """STS in words, with the setting that names it."""
         place = f"region {self._region}" if self._endpoint is None else shown_url(self._endpoint)
-        return f"AWS STS, {place} ({_WHERE})"
+        return f"AWS STS, {place} ({self._source})"
+
+    def renamed(self, new_name: Callable[[str], str]) -> WebIdentityTokens:
+        """The same with another name of the setting in errors."""
+        return attrs.evolve(self, source=new_name(self._source))
 
     def __call__(self) -> OAuthToken:
-        """Request a token. Raises AuthenticationError: there are no credentials, or STS refuses."""
-        from botocore.exceptions import BotoCoreError, ClientError
+        """Request a token.
+
+        Raises:
+            RetriableTokenError: STS cannot be reached, or answers 408, 429 or 5xx.
+            AuthenticationError: there are no credentials, STS refuses, or botocore is too old.
+        """
+        from botocore.exceptions import ClientError, ConnectionError, HTTPClientError, SSLError
 
         try:
             token: OAuthToken = self._calls(self._ask)
             return token
         except ClientError as error:
-            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            is_retriable = status >= 500 or status in RETRIABLE_STATUSES
             said = error.response.get("Error", {})
             # STS explains a wrong signature with the request, which has the session token.
             text = "" if said.get("Code") == "SignatureDoesNotMatch" else f": {said.get('Message')}"
             failure = f"{self.where} answered with HTTP status {status}: {said.get('Code')}{text}"
-        except BotoCoreError as error:
-            failure = f"{self.where} has not given a token: {type(error).__name__}"
-            # The text of an external process may contain a secret.
-            if getattr(error, "kwargs", {}).get("provider") != "custom-process":
-                failure += f": {error}"
+        except AuthenticationError:
+            raise
+        except Exception as error:
+            failure = f"{self.where} has not given a token: {reason_of(error)}"
+            is_unreachable = isinstance(error, (ConnectionError, HTTPClientError))
+            is_retriable = is_unreachable and not isinstance(error, SSLError)
         # Raised without a cause: botocore's functions have the credentials in their variables.
-        raise AuthenticationError(shown_text(failure))
+        raise (RetriableTokenError if is_retriable else AuthenticationError)(shown_text(failure))
 
     def _ask(self) -> OAuthToken:
         import botocore.session

@@ -22,12 +22,13 @@ SCOPE = "sasl_oauthbearer_scope"
 SETTING_OF_OPTION = {"clientId": CLIENT_ID, "clientSecret": SECRET, "scope": SCOPE}
 
 
-def checked_url(url: str, source: str = URL) -> tuple[str, str]:
+def checked_url(url: str, source: str, advice: str = "remove what is before '@'") -> tuple[str, str]:
     """The scheme, and the path of a file or the host.
 
     Args:
         url: of a token endpoint.
         source: the setting, or what else names it.
+        advice: what to do if it has a user name or a password.
 
     Raises:
         ConfigError: it is not a URL of http, https or a file.
@@ -41,8 +42,8 @@ def checked_url(url: str, source: str = URL) -> tuple[str, str]:
         raise ConfigError(f"{source}: expected {right}, got a URL that is not valid") from None
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
-            f"{source}: expected {right}, got one with '@' (not shown because it may contain a password); set"
-            f" {CLIENT_ID} and {SECRET}"
+            f"{source}: expected {right}, got one with '@' (not shown because it may contain a password);"
+            f" {advice}"
         )
     if parts.scheme == "file" and host in (None, "localhost") and parts.path:
         return "file", urllib.request.url2pathname(parts.path)

@@ -109,7 +109,7 @@ def token_provider(config: ProducerConfig, options: Mapping[str, str]) -> Callab
             " expiry in seconds since 1970)"
         )
     retriever = config.sasl_oauthbearer_jwt_retriever_class
-    scheme, location = checked_url(url)
+    scheme, location = checked_url(url, URL, f"set {CLIENT_ID} and {SECRET}")
     if scheme == "file":
         unused = [name for name in given if name not in (URL, _RETRIEVER, "sasl_oauthbearer_method")]
         if unused or retriever not in ("DefaultJwtRetriever", "FileJwtRetriever"):

@@ -153,6 +153,12 @@ class TokenSource:
                 return ""
             return str(self._failure or self._last_failed_attempt or self._unanswered)
 
+    @property
+    def is_retriable(self) -> bool:
+        """Whether the last request failed with a ``RetriableTokenError``. Any thread."""
+        with self._changed:
+            return bool(self._last_failed_attempt)
+
     def close(self) -> None:
         """End the thread, without waiting for a provider that is running. Idempotent."""
         with self._changed:
@@ -193,10 +199,10 @@ class TokenSource:
                 wait_s = backoff.backoff_ms(attempts) / 1000
                 attempts += 1
                 text = f"{error} (attempts: {attempts})"
-                if self._wall_s() + wait_s > end_s:
-                    return AuthenticationError(text)
                 with self._changed:
                     self._last_failed_attempt = text
+                if self._wall_s() + wait_s > end_s:
+                    return AuthenticationError(text)
                 _log.debug("The request for an OAuth token is repeated in %.3f s: %s", wait_s, error)
             except BaseException as error:  # asyncio.CancelledError, too: only ``close`` ends this thread
                 # Our own error is not the cause: the frames of its traceback have the token or the secret.
@@ -206,6 +212,8 @@ class TokenSource:
                     text, cause = f"sasl_oauth_token_provider raised {type(error).__name__}", error
                 failure = AuthenticationError(text)
                 failure.__cause__ = cause
+                with self._changed:
+                    self._last_failed_attempt = ""
                 return failure
             if self._wait_until(self._wall_s() + wait_s):
                 return None

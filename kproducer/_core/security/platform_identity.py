@@ -23,7 +23,12 @@ from kproducer._core.security.endpoint_settings import (
     checked_url,
     tls_of_endpoint,
 )
-from kproducer._core.security.token_endpoint import ClientAssertionGrant, TokenEndpoint, TokenRequest
+from kproducer._core.security.token_endpoint import (
+    ClientAssertionGrant,
+    EndpointNames,
+    TokenEndpoint,
+    TokenRequest,
+)
 from kproducer.errors import ConfigError, printable
 
 TYPE = "sasl_oauthbearer_metadata_authentication_type"
@@ -60,6 +65,8 @@ def identity_provider(
     for option, name in SETTING_OF_OPTION.items():
         if option in options and name not in used:
             unused.append(f"option {option!r} of sasl_jaas_config")
+    if "https_" not in used:
+        unused += [f"option {name!r} of sasl_jaas_config" for name in options if name.startswith("ssl.")]
     if unused:
         raise ConfigError(f"{unused[0]}: has no effect with {TYPE}={kind}; remove one of them")
     if kind == "azure_imds":
@@ -107,10 +114,13 @@ def _azure_imds(config: ProducerConfig, options: Mapping[str, str]) -> TokenEndp
     if not url:
         url, source = _IMDS_URL, f"{TYPE}=azure_imds"
     scheme, _ = checked_url(url, source)
+    if not all("!" <= each <= "~" for each in query):
+        raise ConfigError(
+            f"{PARAMETERS}: query: expected printable ASCII without spaces; write a space as %20"
+        )
     if query:
         url = url.partition("#")[0]
         url += ("&" if "?" in url else "?") + query
-        checked_url(url, PARAMETERS)
     if scheme == "file":
         raise ConfigError(
             f"{URL}: expected the URL of a metadata service with {TYPE}=azure_imds, got file://"
@@ -121,7 +131,7 @@ def _azure_imds(config: ProducerConfig, options: Mapping[str, str]) -> TokenEndp
         tls_of_endpoint(config, options, scheme),
         config.sasl_login_connect_timeout_ms,
         config.sasl_login_read_timeout_ms,
-        source,
+        EndpointNames(source),
         is_metadata_service=True,
     )
 
@@ -146,6 +156,8 @@ def _azure_workload_identity(config: ProducerConfig, options: Mapping[str, str])
     if not url:
         tenant = _one_of(URL, "", "AZURE_TENANT_ID")
         authority = os.environ.get("AZURE_AUTHORITY_HOST", "").strip().rstrip("/") or _AUTHORITY
+        if "://" not in authority:
+            authority = f"https://{authority}"
         url, source = f"{authority}/{tenant}/oauth2/v2.0/token", "AZURE_AUTHORITY_HOST, AZURE_TENANT_ID"
     scheme, _ = checked_url(url, source)
     if scheme == "file":
@@ -158,7 +170,7 @@ def _azure_workload_identity(config: ProducerConfig, options: Mapping[str, str])
         tls_of_endpoint(config, options, scheme),
         config.sasl_login_connect_timeout_ms,
         config.sasl_login_read_timeout_ms,
-        source,
+        EndpointNames(source),
     )
 
 

@@ -35,8 +35,8 @@ from kproducer.errors import AuthenticationError
 _LONGEST_ANSWER_BYTES = 1 << 20
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-_TOO_MANY_REQUESTS = 429
-_REQUEST_TIMEOUT = 408
+#: Beside 5xx: Request Timeout, Too Many Requests.
+RETRIABLE_STATUSES = (408, 429)
 #: With which a metadata service answers while it is being updated.
 _UPDATING = (404, 410)
 
@@ -117,6 +117,21 @@ class JwtBearerGrant:
         return TokenRequest(fields, secrets=(assertion,))
 
 
+@attrs.frozen
+class EndpointNames:
+    """What errors of a token endpoint call the settings.
+
+    Attributes:
+        url: the setting, or what else names the endpoint.
+        timeouts: how long to wait for it.
+        authorities: the certificates to trust.
+    """
+
+    url: str = "sasl_oauthbearer_token_endpoint_url"
+    timeouts: str = "sasl_login_connect_timeout_ms, sasl_login_read_timeout_ms"
+    authorities: str = "https_ca_location or ssl.truststore.location in sasl_jaas_config"
+
+
 @attrs.define(eq=False, repr=False, slots=False)
 class TokenEndpoint:
     """A token endpoint. Call it to request a token.
@@ -131,7 +146,7 @@ class TokenEndpoint:
         tls_context: returns the context for a connection; ``None``: the endpoint is not encrypted.
         connect_timeout_ms: for each address, and again for the tunnel of a proxy and the TLS handshake.
         read_timeout_ms: for sending the request, and again for the whole answer.
-        source: the setting, or what else names the endpoint.
+        names: of the settings, for errors.
         is_metadata_service: a token is got, without a form, from a cloud's metadata service.
     """
 
@@ -140,13 +155,17 @@ class TokenEndpoint:
     _tls_context: Callable[[], ssl.SSLContext] | None
     _connect_timeout_ms: int
     _read_timeout_ms: int
-    _source: str = "sasl_oauthbearer_token_endpoint_url"
+    _names: EndpointNames = EndpointNames()
     _is_metadata_service: bool = False
 
     @property
     def where(self) -> str:
         """The endpoint in words, with the setting that names it."""
-        return f"the token endpoint {shown_text(shown_url(self._url))} ({self._source})"
+        return f"the token endpoint {shown_text(shown_url(self._url))} ({self._names.url})"
+
+    def renamed(self, new_name: Callable[[str], str]) -> TokenEndpoint:
+        """The same with other names of the settings in errors."""
+        return attrs.evolve(self, names=EndpointNames(*map(new_name, attrs.astuple(self._names))))
 
     def __call__(self) -> OAuthToken:
         """Request a token.
@@ -162,7 +181,7 @@ class TokenEndpoint:
         if status not in (200, 201):
             refusal = _refusal(answer, content_type, request.secrets)
             text = f"{self.where} answered with HTTP status {status}: {refusal}"
-            if status >= 500 or status in (_REQUEST_TIMEOUT, _TOO_MANY_REQUESTS):
+            if status >= 500 or status in RETRIABLE_STATUSES:
                 raise RetriableTokenError(text)
             if self._is_metadata_service:
                 if status in _UPDATING:
@@ -205,13 +224,17 @@ class TokenEndpoint:
         raise failure
 
     def _unreachable(self, cause: object) -> AuthenticationError | RetriableTokenError:
-        text = f"{self.where} cannot be reached: {_in_words(cause)}"
+        text = f"{self.where} cannot be reached: {self._in_words(cause)}"
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return AuthenticationError(
-                f"{text}; to trust another authority, set https_ca_location or"
-                " ssl.truststore.location in sasl_jaas_config"
-            )
+            return AuthenticationError(f"{text}; to trust another authority, set {self._names.authorities}")
         return RetriableTokenError(text)
+
+    def _in_words(self, error: object) -> str:
+        if isinstance(error, TimeoutError):
+            return f"timeout ({self._names.timeouts})"
+        if isinstance(error, OSError) and error.strerror:
+            return str(error.strerror)
+        return shown_text(str(error)) or type(error).__name__
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
@@ -297,11 +320,16 @@ class TokenFile:
     """A file with a token, which something else keeps fresh. Call it to read the token."""
 
     path: str
+    source: str = "sasl_oauthbearer_token_endpoint_url"
 
     @property
     def where(self) -> str:
         """The file in words, with the setting that names it."""
-        return f"the file {self.path!r} (sasl_oauthbearer_token_endpoint_url)"
+        return f"the file {self.path!r} ({self.source})"
+
+    def renamed(self, new_name: Callable[[str], str]) -> TokenFile:
+        """The same with another name of the setting in errors."""
+        return TokenFile(self.path, new_name(self.source))
 
     def __call__(self) -> OAuthToken:
         """Read the token. Raises AuthenticationError: the file cannot be read, or has no valid token."""
@@ -382,11 +410,3 @@ def _refusal(answer: Mapping[str, Any] | None, content_type: str, secrets: tuple
             texts = [answer[code], answer.get(description)]
             return ": ".join(shown(text) for text in texts if isinstance(text, str) and text)
     return f"no reason in its answer ({content_type})"
-
-
-def _in_words(error: object) -> str:
-    if isinstance(error, TimeoutError):
-        return "timeout (sasl_login_connect_timeout_ms, sasl_login_read_timeout_ms)"
-    if isinstance(error, OSError) and error.strerror:
-        return str(error.strerror)
-    return shown_text(str(error)) or type(error).__name__

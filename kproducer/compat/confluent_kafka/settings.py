@@ -235,6 +235,7 @@ _DEFAULTS: dict[str, Any] = {
 _LINGER_MS = 5
 _MESSAGE_TIMEOUT_MS = 300_000
 _SOCKET_TIMEOUT_MS = 60_000
+_IDENTITY = "sasl.oauthbearer.metadata.authentication.type"
 _CALLBACKS = ("error_cb", "stats_cb", "oauth_cb", "on_delivery")
 _LEVELS = {"gzip": "compression_gzip_level", "lz4": "compression_lz4_level", "zstd": "compression_zstd_level"}
 
@@ -433,10 +434,17 @@ def _convert_security(given: Mapping[str, Any], own: dict[str, Any]) -> None:
     if "ssl.key.password" in given:
         name = "ssl_key_password" if "ssl.key.pem" in given else "ssl_password"
         own[name] = _parsed(name, "ssl.key.password", given["ssl.key.password"])
+    _convert_tokens(given, own)
+
+
+def _convert_tokens(given: Mapping[str, Any], own: dict[str, Any]) -> None:
+    kind = given.get(_IDENTITY, "none")
+    is_identity = not _same(kind, "none")
     if (oauth_cb := given.get("oauth_cb")) is not None:
-        # It gets the setting, and replaces librdkafka's own ways to get a token.
+        # It gets the setting, and goes before an identity, as in confluent-kafka.
         argument = given.get("sasl.oauthbearer.config", "")
-        for name in ("config", "metadata_authentication_type", "method"):
+        unused = ("metadata_authentication_type", "method", "token_endpoint_url") if is_identity else ()
+        for name in ("config", *unused):
             own.pop(f"sasl_oauthbearer_{name}", None)
 
         def token() -> tuple[Any, ...]:
@@ -446,6 +454,14 @@ def _convert_security(given: Mapping[str, Any], own: dict[str, Any]) -> None:
             return (*found[:2], found[3]) if len(found) > 3 and found[3] else found[:2]
 
         own["sasl_oauth_token_provider"] = token
+    elif is_identity:
+        # With another method, librdkafka would not use the identity, and confluent-kafka refuses aws_iam.
+        if not _same(given.get("sasl.oauthbearer.method"), "oidc"):
+            raise ConfigError(f"{_IDENTITY}={kind}: needs sasl.oauthbearer.method=oidc")
+    elif given.get("sasl.oauthbearer.config"):
+        raise ConfigError(
+            f"sasl.oauthbearer.config: has no effect without oauth_cb or {_IDENTITY}; set one of them"
+        )
 
 
 def _convert_partitioner(given: Mapping[str, Any], own: dict[str, Any]) -> str | None:

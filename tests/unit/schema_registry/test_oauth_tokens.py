@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import threading
@@ -15,9 +16,11 @@ import pytest
 from kproducer import ConfigError
 from kproducer._core.security import oauth_tokens as refreshing
 from kproducer.schema_registry import SchemaRegistryClient, SchemaRegistryError
+from kproducer.schema_registry import oauth_tokens as registry_tokens
 from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.support.aws import KEY, SECRET, running_aws
 from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, json_answer
+from tests.support.loopback import closed_port
 from tests.support.secrets_in_errors import places_of
 from tests.support.waiting import wait_until
 
@@ -59,7 +62,7 @@ def oauth(idp):
 def imds(idp):
     return {
         SOURCE: "OAUTHBEARER_AZURE_IMDS",
-        "bearer.auth.issuer.endpoint.url": idp.imds_url,
+        "bearer.auth.issuer.endpoint.url": f"{idp.imds_url}?replaced=1",
         "bearer.auth.issuer.endpoint.query": QUERY,
         **POOL,
     }
@@ -160,6 +163,56 @@ def test_an_endpoint_that_does_not_answer_in_time(idp, registry):
     assert caught.value.is_temporary
 
 
+def test_an_endpoint_that_cannot_be_reached_is_a_temporary_error_in_the_names_of_the_registry(
+    monkeypatch, caplog, registry
+):
+    schedule = refreshing.RefreshSchedule(retry_max_ms=1)
+    new_source = functools.partial(refreshing.TokenSource, schedule=schedule)
+    monkeypatch.setattr(registry_tokens, "TokenSource", new_source)
+    with closed_port() as port:
+        conf = {
+            SOURCE: "OAUTHBEARER_AZURE_IMDS",
+            "bearer.auth.issuer.endpoint.url": f"http://127.0.0.1:{port}/",
+            "bearer.auth.issuer.endpoint.query": QUERY,
+            "max.retries": 0,
+        }
+        with (
+            SchemaRegistryClient({"url": registry.url, **conf}) as client,
+            pytest.raises(SchemaRegistryError, match="cannot be reached") as caught,
+        ):
+            client.get_subjects()
+    assert caught.value.is_temporary
+    assert "(bearer.auth.issuer.endpoint.url) cannot be reached" in caplog.text
+    assert "sasl_" not in caplog.text
+
+
+def test_the_text_of_an_endpoint_is_not_translated(idp, registry):
+    said = "prompt=none sasl_oauthbearer_scope"
+    idp.answer_next(json_answer(400, error="invalid_request", error_description=said))
+    with (
+        SchemaRegistryClient({"url": registry.url, **oauth(idp)}) as client,
+        pytest.raises(SchemaRegistryError, match=said),
+    ):
+        client.get_subjects()
+
+
+def test_a_closed_client_requests_no_token(idp, registry):
+    before = len(idp.exchanges)
+    client = SchemaRegistryClient({"url": registry.url, **imds(idp)})
+    client.close()
+    with pytest.raises(SchemaRegistryError, match="the SchemaRegistryClient was closed") as caught:
+        client.get_subjects()
+    assert not caught.value.is_temporary
+    assert len(idp.exchanges) == before
+
+
+def test_a_call_may_wait_for_its_token_as_long_as_the_setting_allows(idp, registry):
+    idp.answer_next(answer())
+    conf = {"url": registry.url, "max.block.ms": 2**63 - 1, **imds(idp)}
+    with SchemaRegistryClient(conf) as client:
+        assert client.get_subjects() == []
+
+
 def test_the_thread_ends_with_the_client(idp, registry):
     def threads():
         return {each for each in threading.enumerate() if each.name == "kproducer-oauth"}
@@ -221,6 +274,24 @@ def test_a_forked_child_requests_a_token_of_its_own(idp, registry):
         (
             {SOURCE: "STATIC_TOKEN", "bearer.auth.token": "t", "bearer.auth.scope": "s"},
             "bearer.auth.scope: has no effect with bearer.auth.credentials.source=STATIC_TOKEN",
+        ),
+        (
+            {"https.ca.location": "/a.pem"},
+            "https.ca.location: has no effect without bearer.auth.credentials.source",
+        ),
+        ({"bearer.auth.scope": "s"}, "bearer.auth.scope: set bearer.auth.credentials.source, too"),
+        (
+            {SOURCE: "OAUTHBEARER_AWS_IAM", "bearer.auth.token": CLIENT_SECRET},
+            "bearer.auth.token: has no effect with bearer.auth.credentials.source=OAUTHBEARER_AWS_IAM",
+        ),
+        (
+            {SOURCE: "OAUTHBEARER", "bearer.auth.custom.provider.function": print},
+            "bearer.auth.custom.provider.function: has no effect with bearer.auth.credentials.source=OAUTH",
+        ),
+        ({SOURCE: ["OAUTHBEARER"]}, "bearer.auth.credentials.source: expected STATIC_TOKEN or CUSTOM or"),
+        (
+            {SOURCE: "OAUTHBEARER_AZURE_IMDS", "bearer.auth.issuer.endpoint.query": "a=b c"},
+            "bearer.auth.issuer.endpoint.query: expected printable ASCII without spaces; write a space as",
         ),
     ],
 )

@@ -18,6 +18,7 @@ from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism
 from kproducer._core.security.sasl_settings import sasl_mechanism_of
 from kproducer.errors import AuthenticationError, ConfigError
 from tests.support.aws import KEY, ROLE, SECRET, is_signed_by, query_of, running_aws
+from tests.support.secrets_in_errors import places_of
 from tests.support.sigv4 import expected_signature, signing_key
 from tests.support.waiting import wait_until
 
@@ -223,6 +224,18 @@ def test_the_text_of_an_external_process_is_not_shown(environment, tmp_path):
     with pytest.raises(AuthenticationError, match=r"not available: CredentialRetrievalError$") as caught:
         tokens_of()()
     assert SECRET not in str(caught.value)
+
+
+def test_what_else_goes_wrong_in_awss_package_is_named_without_its_text(environment, tmp_path):
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = echo {SECRET}\n")
+    with pytest.raises(AuthenticationError, match=r"are not available: JSONDecodeError$") as caught:
+        tokens_of()()
+    assert caught.value.__context__ is None
+    assert places_of(SECRET, caught.value) == []
+    environment.setenv("AWS_ROLE_ARN", ROLE)
+    environment.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "jwt"))
+    with pytest.raises(AuthenticationError, match=r": FileNotFoundError: No such file or directory: /.*jwt$"):
+        tokens_of()()
 
 
 @pytest.mark.parametrize(

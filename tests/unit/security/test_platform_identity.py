@@ -8,6 +8,7 @@ import traceback
 import pytest
 
 from kproducer._core.config.producer_config import ProducerConfig
+from kproducer._core.security import aws_web_identity
 from kproducer._core.security.oauth_tokens import RetriableTokenError
 from kproducer._core.security.sasl_settings import sasl_mechanism_of
 from kproducer.errors import AuthenticationError, ConfigError
@@ -177,7 +178,16 @@ def test_settings_replace_the_variables_of_a_workload(idp, tmp_path):
     assert idp.exchanges[-1][3]["client_id"] == "mine"
 
 
-def test_the_authority_is_microsofts(environment, tmp_path):
+@pytest.mark.parametrize(
+    ("variable", "authority"),
+    [
+        ("", "https://login.microsoftonline.com"),
+        ("login.microsoftonline.us", "https://login.microsoftonline.us"),
+        ("https://login.chinacloudapi.cn/", "https://login.chinacloudapi.cn"),
+    ],
+)
+def test_the_authority_is_microsofts_or_that_of_the_variable(environment, tmp_path, variable, authority):
+    environment.setenv("AZURE_AUTHORITY_HOST", variable)
     (tmp_path / "token").write_text("text")
     environment.setenv("AZURE_TENANT_ID", "tenant-1")
     provider = provider_of(
@@ -185,7 +195,7 @@ def test_the_authority_is_microsofts(environment, tmp_path):
         sasl_oauthbearer_client_credentials_client_id="c",
         sasl_oauthbearer_assertion_file=str(tmp_path / "token"),
     )
-    assert "https://login.microsoftonline.com/tenant-1/oauth2/v2.0/token" in provider.where
+    assert f"the token endpoint {authority}/tenant-1/oauth2/v2.0/token " in provider.where
 
 
 @pytest.mark.parametrize("missing", ["AZURE_CLIENT_ID", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_TENANT_ID"])
@@ -244,6 +254,60 @@ def test_sts_refuses(aws, environment):
     )
 
 
+@pytest.mark.parametrize("status", [0, 503])
+def test_a_request_to_sts_that_is_not_answered_may_be_repeated(aws, environment, status):
+    environment.setattr(aws_web_identity, "_ATTEMPTS", 1)
+    environment.setenv("AWS_ACCESS_KEY_ID", KEY)
+    environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    aws.sts_status, aws.sts_body = status, "<ErrorResponse/>"
+    with closed_port() as port:
+        url = aws.url if status else f"http://127.0.0.1:{port}"
+        provider = provider_of(**AWS, sasl_oauthbearer_config=f"{AUDIENCE},sts_endpoint={url}")
+        text = failure(provider, RetriableTokenError)
+    assert (f"HTTP status {status}" if status else "EndpointConnectionError: Could not connect") in text
+
+
+def answered_with(body):
+    def set_up(environment, path, aws):
+        environment.setenv("AWS_ACCESS_KEY_ID", KEY)
+        environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        aws.sts_body = body
+
+    return set_up
+
+
+def missing_file(environment, path, aws):
+    environment.setenv("AWS_ROLE_ARN", ROLE)
+    environment.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(path / "jwt"))
+
+
+def process_without_json(environment, path, aws):
+    environment.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    (path / "config").write_text(f"[default]\ncredential_process = echo {SECRET}\n")
+
+
+@pytest.mark.parametrize(
+    ("set_up", "why"),
+    [
+        (process_without_json, "JSONDecodeError"),
+        (missing_file, "FileNotFoundError: No such file or directory: {path}/jwt"),
+        (answered_with(f"<html>{SECRET}"), "ResponseParserError"),
+        (answered_with("<R><R><WebIdentityToken>t</WebIdentityToken></R></R>"), "KeyError"),
+    ],
+)
+def test_what_else_goes_wrong_in_awss_package_is_named_without_its_text(
+    aws, environment, tmp_path, set_up, why
+):
+    set_up(environment, tmp_path, aws)
+    provider = provider_of(**AWS, sasl_oauthbearer_config=AUDIENCE)
+    with pytest.raises(AuthenticationError) as caught:
+        provider()
+    error = caught.value
+    assert str(error) == f"{provider.where} has not given a token: {why.format(path=tmp_path)}"
+    assert (error.__cause__, error.__context__) == (None, None)
+    assert places_of(SECRET, error) == []
+
+
 def test_without_aws_credentials():
     text = failure(provider_of(**AWS, sasl_oauthbearer_config=AUDIENCE))
     assert "has not given a token: NoCredentialsError" in text
@@ -260,7 +324,14 @@ def test_without_aws_credentials():
         ({**IMDS, "sasl_oauthbearer_config": ""}, "sasl_oauthbearer_config is missing"),
         ({**IMDS, "sasl_oauthbearer_config": SECRET}, "got a part without '='"),
         ({**IMDS, "sasl_oauthbearer_config": "query=a,resource=b"}, "azure_imds has the parameter 'query'"),
-        ({**IMDS, "sasl_oauthbearer_config": "query=a b"}, "sasl_oauthbearer_config: expected https://"),
+        (
+            {**IMDS, "sasl_oauthbearer_config": "query=a b"},
+            "_config: query: expected printable ASCII",
+        ),
+        (
+            {**IMDS, "sasl_oauthbearer_token_endpoint_url": f"http://a:{SECRET.replace('/', '')}@b/"},
+            "remove what is before '@'",
+        ),
         ({**IMDS, "sasl_oauthbearer_token_endpoint_url": "file:///x"}, "the URL of a metadata service"),
         ({**IMDS, "sasl_oauthbearer_client_credentials_client_secret": SECRET}, "secret: has no effect with"),
         ({**IMDS, "sasl_oauth_token_provider": print}, "cannot be used with sasl_oauth_token_provider"),
@@ -274,6 +345,15 @@ def test_without_aws_credentials():
         ),
         ({**WORKLOAD, "sasl_oauthbearer_scope": ""}, "AZURE_CLIENT_ID is missing: sasl_oauthbearer_met"),
         ({**WORKLOAD, "sasl_oauthbearer_config": "a=b"}, "sasl_oauthbearer_config: has no effect with"),
+        (
+            {
+                **AWS,
+                "sasl_oauthbearer_config": AUDIENCE,
+                "sasl_jaas_config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+                " required ssl.truststore.type=PEM;",
+            },
+            "option 'ssl.truststore.type' of sasl_jaas_config: has no effect",
+        ),
         (AWS, "sasl_oauthbearer_config: region is missing"),
         ({**AWS, "sasl_oauthbearer_config": "region=eu-west-1"}, "audience is missing"),
         ({**AWS, "sasl_oauthbearer_config": f"{AUDIENCE},tag_=x"}, "expected one of region, audience,"),
