@@ -401,6 +401,18 @@ def test_a_caller_that_is_interrupted_while_it_disarms_keeps_no_record(
     assert [each.metadata().offset for each in sent] == [2, 3, 4]
 
 
+def test_calls_that_send_many_records_make_no_lane(
+    stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fast_lanes, "_BULK_PAUSE_MS", 600_000)  # however slow this machine is
+    producer = stage.producer(cluster, **{**_state, "linger_ms": 60_000})
+    for _ in range(3):
+        sent = producer.kafka.send_many("t", [b"v"] * 100)
+        producer.kafka.flush(PATIENCE_S)
+        assert sent.succeeded_count == 100
+    assert internals.lane(producer.kafka) is None
+
+
 def test_records_that_the_lane_cannot_take_keep_their_place(stage: Stage, cluster: FakeCluster) -> None:
     producer = armed(stage, cluster, linger_ms=20)
     values = [b"%d" % number + bytes(40_000 if number % 3 == 2 else 10) for number in range(30)]

@@ -27,10 +27,9 @@ from kproducer.errors import (
 #: How many bytes of free buffers are kept in any case, and how often it is looked whether more are needed.
 KEPT_BYTES: Final = 1 << 20
 _TRIM_INTERVAL_MS: Final = 400
-#: The C library keeps what is freed between other objects. It is asked to return it if it is as much as this,
-#: and not often, since that takes 0.1 s in a large fragmented heap.
+#: The C library keeps what is freed between other objects. It is asked to return it after as much as this was
+#: freed, once there is little traffic: that takes 0.1 s in a large fragmented heap.
 _MUCH_BYTES: Final = 8 << 20
-_RETURN_INTERVAL_MS: Final = 60_000
 
 
 class Grant:
@@ -115,7 +114,8 @@ class BufferPool:
         self.is_closed = False
         # I/O thread only.
         self._trim_ms = 0
-        self._return_ms = 0
+        #: What ``trim`` has freed since it returned memory to the system.
+        self._freed_bytes = 0
 
     @classmethod
     def of(
@@ -268,18 +268,19 @@ class BufferPool:
         Returns:
             Milliseconds until the next call; ``NEVER_MS``: there is little to free.
         """
-        if self._free_bytes <= KEPT_BYTES:
-            return NEVER_MS
-        if now_ms >= self._trim_ms:
+        if self._free_bytes > KEPT_BYTES and now_ms >= self._trim_ms:
             self._trim_ms = now_ms + _TRIM_INTERVAL_MS
             with self.lock:
                 unused_bytes = max(self._idle_bytes - KEPT_BYTES, 0)
                 self._free_up_locked(self._unpooled_bytes + unused_bytes)
                 self._idle_bytes = self._free_bytes
-            if unused_bytes >= _MUCH_BYTES and now_ms >= self._return_ms:
-                self._return_ms = now_ms + _RETURN_INTERVAL_MS
-                return_free_memory()
-        return self._trim_ms - now_ms
+            self._freed_bytes += unused_bytes
+        if self._free_bytes > KEPT_BYTES:
+            return self._trim_ms - now_ms
+        if self._freed_bytes >= _MUCH_BYTES and self.total_bytes - self.available_bytes <= KEPT_BYTES:
+            self._freed_bytes = 0
+            return_free_memory()
+        return NEVER_MS
 
     def close(self) -> None:
         """End every wait, and refuse every later request; buffers may still come back. Idempotent."""

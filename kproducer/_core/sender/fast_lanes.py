@@ -320,10 +320,10 @@ class FastLanes:
             if transaction is not None and not _may_send_to(topic_partition, transaction):
                 self._not_added[topic_partition] = node_id
                 continue
+            if not self._may_use_lane(topic_partition, node_id, snapshot, now_ms):
+                continue
             each = self._lane_of(node_id, snapshot, transaction, now_ms)
-            if each is not None and not self._arm_partition(
-                each, topic_partition, snapshot, transaction, now_ms
-            ):
+            if each is not None and not self._arm_partition(each, topic_partition, snapshot, transaction):
                 wanted[topic_partition] = node_id  # behind the others
 
     def blocked_queues(self) -> list[PartitionQueue]:
@@ -470,6 +470,19 @@ class FastLanes:
 
     # -- arming ----------------------------------------------------------------------------------------
 
+    def _may_use_lane(
+        self, topic_partition: TopicPartition, node_id: int, snapshot: MetadataSnapshot, now_ms: int
+    ) -> bool:
+        """Whether the node is the leader, and no call sends many records to the topic just now."""
+        topic, number = topic_partition
+        metadata = snapshot.topics.get(topic)
+        return (
+            metadata is not None
+            and number < len(metadata.partitions)
+            and metadata.partitions[number].leader_id == node_id
+            and now_ms - self._accumulator.queues.topic(topic).bulk_ms >= _BULK_PAUSE_MS
+        )
+
     def _lane_of(
         self, node_id: int, snapshot: MetadataSnapshot, transaction: OpenTransaction | None, now_ms: int
     ) -> _Lane | None:
@@ -536,19 +549,9 @@ class FastLanes:
         topic_partition: TopicPartition,
         snapshot: MetadataSnapshot,
         transaction: OpenTransaction | None,
-        now_ms: int,
     ) -> bool:
         """Arm a partition. Returns whether there is nothing more to do: it is armed, or cannot be."""
-        topic, number = topic_partition
-        metadata = snapshot.topics.get(topic)
-        topic_queues = self._accumulator.queues.topic(topic)
-        if (
-            metadata is None
-            or now_ms - topic_queues.bulk_ms < _BULK_PAUSE_MS
-            or number >= len(metadata.partitions)
-            or metadata.partitions[number].leader_id != each.node.id
-        ):
-            return True
+        topic = topic_partition.topic
         part = each.parts.get(topic_partition)
         if part is None:
             fast_topic = each.topics.get(topic)
@@ -561,7 +564,8 @@ class FastLanes:
                     encoded, is_id = topic_id.bytes, True
                 else:
                     encoded, is_id = encoded_topic_name(version, topic), False
-                fast_topic = data_plane.FastTopic(topic, encoded, is_id, topic_queues.ratio)
+                ratio = self._accumulator.queues.topic(topic).ratio
+                fast_topic = data_plane.FastTopic(topic, encoded, is_id, ratio)
                 each.topics[topic] = fast_topic
             part = each.parts[topic_partition] = data_plane.FastPart(self._plane, fast_topic, topic_partition)
         queue = self._accumulator.queues.queue_of(topic_partition)

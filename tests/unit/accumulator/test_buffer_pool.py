@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kproducer._core.accumulator import buffer_pool
 from kproducer._core.accumulator.buffer_pool import KEPT_BYTES, BufferPool
 from kproducer._core.runtime.clock import NEVER_MS, SystemClock
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
@@ -87,6 +88,26 @@ def test_buffers_that_nobody_has_needed_for_a_while_are_freed() -> None:
     pool.trim(1_000 + 2 * left_ms)
     assert kept() == 1
     assert pool.trim(1_000 + 3 * left_ms) == NEVER_MS
+
+
+def test_memory_is_returned_to_the_system_once_after_the_last_buffers_were_freed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    returned: list[int] = []
+    monkeypatch.setattr(buffer_pool, "return_free_memory", lambda: returned.append(pool.available_bytes))
+    pool = BufferPool(64 * KEPT_BYTES, KEPT_BYTES, SystemClock())
+    for buffer in [take_memory(pool, KEPT_BYTES, 0) for _ in range(12)]:
+        pool.deallocate(buffer)
+    in_use = [take_memory(pool, KEPT_BYTES, 0) for _ in range(2)]
+    now_ms = 0
+    for _ in range(5):
+        now_ms += min(pool.trim(now_ms), 1_000)
+    assert returned == []  # there is traffic
+    for buffer in in_use:
+        pool.deallocate(buffer)
+    for _ in range(5):
+        now_ms += min(pool.trim(now_ms), 1_000)
+    assert returned == [64 * KEPT_BYTES]
 
 
 def test_pooled_buffers_make_room_for_a_large_one() -> None:
