@@ -119,7 +119,7 @@ class ClientSettings:
         urls: base URLs without credentials, in the order of use.
         basic_auth: user and password, or ``None``.
         bearer_headers: called for each request; ``None`` without bearer authentication. Raises ConfigError or
-            SchemaRegistryError, and whatever a function of ``CUSTOM`` raises.
+            SchemaRegistryError, and any error of the function of ``CUSTOM``.
         tokens: of an OAuth server; ``None``: not used.
         ssl_context: for https; ``None`` if no URL is https.
         proxy: URL of a proxy, or ``None``.

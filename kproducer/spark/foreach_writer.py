@@ -7,7 +7,6 @@ when all ``close`` calls have returned. Source: ``pyspark.sql.streaming.DataStre
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import math
 from collections import deque
@@ -17,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as t
 
 from kproducer._core.accumulator.future_record_metadata import place_of
-from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError
+from kproducer.errors import ConfigError, KafkaError
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.spark.errors import SparkOptionError, SparkSchemaError, SparkWriteError
+from kproducer.spark.flushing import flush_and_look
 from kproducer.spark.format_options import is_format_option
 from kproducer.spark.option_names import config_mistake
 from kproducer.spark.partition_writer import PRODUCERS, freeze_gc_after_first_task
@@ -37,9 +37,6 @@ _LINGER = "kafka.linger.ms"
 #: The options of the sink that have a meaning here.
 _AVAILABLE = ("topic", "include_headers", "extra_columns", "producer_idle_timeout_ms")
 _REFUSED = {option_name(name).lower() for name in OPTIONS if name not in _AVAILABLE}
-
-#: How often a flush is interrupted to check whether a record has failed.
-_FLUSH_SLICE_S = 1.0
 
 _HEADERS = t.ArrayType(
     t.StructType([t.StructField("key", t.StringType()), t.StructField("value", t.BinaryType())])
@@ -161,13 +158,7 @@ class _ForeachTask:
             self._lease.release(discard=True)
             return
         with self._lease as producer:
-            is_flushed = False
-            while not is_flushed:
-                # The loop ends with the delivery timeout of the records at the latest.
-                with contextlib.suppress(KafkaTimeoutError):
-                    producer.flush(_FLUSH_SLICE_S)
-                    is_flushed = True
-                self._raise_if_failed()
+            flush_and_look(producer, self._raise_if_failed)
             if self._pending:
                 raise SparkWriteError(
                     f"the outcome of {len(self._pending)} records is not known. This is a bug in kproducer"

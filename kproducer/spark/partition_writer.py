@@ -8,7 +8,6 @@ objects, unless they are bad, and futures are not kept (docs/decisions/0017-spar
 
 from __future__ import annotations
 
-import contextlib
 import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,9 +16,10 @@ from pyspark import TaskContext
 
 from kproducer._core.bulk.arrow_columns import ArrowColumns
 from kproducer._core.bulk.send_arrow import RowRefusedError
-from kproducer.errors import ConfigError, KafkaError, KafkaTimeoutError
+from kproducer.errors import ConfigError, KafkaError
 from kproducer.kafka_producer import KafkaProducer
 from kproducer.spark.errors import SparkOptionError, SparkWriteError
+from kproducer.spark.flushing import flush_and_look
 from kproducer.spark.option_names import config_mistake
 from kproducer.spark.producer_cache import ProducerCache, SettingsKey
 from kproducer.spark.tolerant_row_sender import TolerantRowSender
@@ -29,9 +29,6 @@ from kproducer.spark.write_summary import WriteSummary
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-#: How often a flush is interrupted to check whether a record has failed.
-_FLUSH_SLICE_S = 1.0
 
 #: The cache of this process. A global, because writers are pickled and caches cannot be.
 PRODUCERS: ProducerCache[KafkaProducer] = ProducerCache(KafkaProducer.from_config)
@@ -166,14 +163,7 @@ class TaskRowSender:
         Raises:
             SparkWriteError: not every row was acknowledged.
         """
-        is_flushed = False
-        while not is_flushed:
-            self._raise_if_failed()
-            # The loop ends with the delivery timeout of the records at the latest.
-            with contextlib.suppress(KafkaTimeoutError):
-                self._producer.flush(_FLUSH_SLICE_S)
-                is_flushed = True
-        self._raise_if_failed()
+        flush_and_look(self._producer, self._raise_if_failed)
         if missing := self.summary.rows - self._acknowledged:
             raise SparkWriteError(
                 f"{missing} of {self.summary.rows} records have no result after a flush; they may have been "

@@ -7,7 +7,6 @@ are in the transaction of the task.
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -27,12 +26,12 @@ from kproducer._core.kernel import record_size_upper_bound
 from kproducer.errors import (
     BatchRejectedError,
     KafkaError,
-    KafkaTimeoutError,
     Outcome,
     RecordTooLargeError,
 )
 from kproducer.errors.broker_errors import InvalidTimestampError, MessageTooLargeError
 from kproducer.spark.errors import SparkWriteError
+from kproducer.spark.flushing import LOOK_INTERVAL_S, flush_and_look
 from kproducer.spark.option_names import explained
 from kproducer.spark.write_summary import WriteSummary
 
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from kproducer.spark.write_columns import WriteColumns
     from kproducer.spark.write_options import WriteOptions
 
-#: How often a wait is interrupted to look at the rows that have an outcome.
-_WAIT_SLICE_S = 1.0
 #: How often valid rows are sent again because of others in their batch.
 _MOST_ATTEMPTS = 10
 #: Rows that are made into dead letters at a time: Python objects take more memory than Arrow data.
@@ -130,8 +127,8 @@ class TolerantRowSender:
         """
         self._settle()
         while self._pending and self._pending_bytes + batch.nbytes > self._room:
-            if not self._pending[0].result.wait(_WAIT_SLICE_S):
-                self._flush()  # raises if there will be no outcome
+            if not self._pending[0].result.wait(LOOK_INTERVAL_S):
+                flush_and_look(self._producer, self._settle)
             self._settle()
         self._send_rows(batch)
 
@@ -142,12 +139,13 @@ class TolerantRowSender:
             SparkWriteError: as ``send``.
         """
         while self._pending:
-            if self._flush() and not self._pending[0].result.done():
+            first = self._pending[0]
+            flush_and_look(self._producer, self._settle)
+            if self._pending and self._pending[0] is first:
                 raise SparkWriteError(
                     f"{len(self._pending)} parts of the task have no result after a flush; they may have "
                     "been written. This is a bug in kproducer"
                 )
-            self._settle()
         self.summary.set_requests(self._metrics_before, self._producer.metrics()["producer-metrics"])
 
     # -- outcomes --------------------------------------------------------------------------------------
@@ -162,12 +160,6 @@ class TolerantRowSender:
         size = batch.nbytes
         self._pending_bytes += size
         self._pending.append(_Pending(sent.result, batch, sent.causes, size, attempt))
-
-    def _flush(self) -> bool:
-        with contextlib.suppress(KafkaTimeoutError):
-            self._producer.flush(_WAIT_SLICE_S)
-            return True
-        return False
 
     def _settle(self) -> None:
         """Count what has an outcome, and deal with the rows that were not written."""
@@ -248,7 +240,7 @@ class TolerantRowSender:
         if self._options.is_exactly_once and error.outcome is Outcome.REJECTED:
             failure.args = (
                 f"{failure}. With delivery=exactly-once, a record that a broker rejects fails its "
-                "transaction, whatever onBadRow says: that is for rows that are refused before they are sent",
+                "transaction: onBadRow applies only to rows that are refused before they are sent",
             )
         return failure
 

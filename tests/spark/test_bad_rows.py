@@ -520,7 +520,7 @@ def test_a_bad_partition_does_not_fail_the_transaction(job):
 def test_a_record_that_a_broker_rejects_fails_the_task(job):
     job.kafka.create_topic("small", max_message_bytes=1000)
     once = ExactlyOnce(job, topic="small")
-    with pytest.raises(SparkWriteError, match=r"MessageTooLargeError.*whatever onBadRow says"):
+    with pytest.raises(SparkWriteError, match=r"MessageTooLargeError.*onBadRow applies only to rows"):
         once.task([("y" * 2000,)])
 
 

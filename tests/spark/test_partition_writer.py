@@ -20,7 +20,7 @@ from kproducer.errors import (
     ProducerClosedError,
     RecordTooLargeError,
 )
-from kproducer.spark import partition_writer, writers
+from kproducer.spark import flushing, writers
 from kproducer.spark.arrow_types import record_batches
 from kproducer.spark.errors import SparkWriteError
 from kproducer.spark.partition_writer import TaskRowSender, write_partition
@@ -297,7 +297,7 @@ def test_writers_are_picklable_and_show_no_settings(kind):
 
 def test_a_task_does_not_wait_for_an_io_thread_that_has_died(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its end fails all records. Here it does not, as if that had failed as well."""
-    monkeypatch.setattr(partition_writer, "_FLUSH_SLICE_S", 0.05)
+    monkeypatch.setattr(flushing, "LOOK_INTERVAL_S", 0.05)
     producer = KafkaProducer(bootstrap_servers=["127.0.0.1:1"])
     engine = producer._lifecycle.engine
     assert engine is not None

@@ -9,9 +9,11 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import attrs
+import pytest
 
 from tests.support.sigv4 import expected_signature
 
@@ -30,6 +32,15 @@ _IDENTITY_XML = """<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/d
 <Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"""
 _DENIED_XML = """<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>
 <Code>AccessDenied</Code><Message>not authorized to: sts:AssumeRole</Message></Error></ErrorResponse>"""
+
+
+def remove_identity(environment: pytest.MonkeyPatch, folder: Path) -> None:
+    """Hide the AWS credentials and the region of this machine."""
+    for name in ("PROFILE", "REGION", "DEFAULT_REGION", "ACCESS_KEY_ID", "SESSION_TOKEN", "ROLE_ARN"):
+        environment.delenv(f"AWS_{name}", raising=False)
+    environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    environment.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "credentials"))
+    environment.setenv("AWS_CONFIG_FILE", str(folder / "config"))
 
 
 @attrs.define

@@ -1,4 +1,4 @@
-"""A fake schema registry, and clients of it: ours, and confluent-kafka's as reference."""
+"""A fake schema registry with clients, ours and confluent-kafka's as reference; a fake identity provider."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from kproducer.schema_registry import SchemaRegistryClient
 from kproducer.testing.schema_registry import FakeSchemaRegistry
+from tests.support.identity_provider import IdentityProvider
 
 
 @pytest.fixture
@@ -28,3 +29,15 @@ def confluent_client(registry: FakeSchemaRegistry) -> Iterator[confluent.SchemaR
     connected = confluent.SchemaRegistryClient({"url": registry.url})
     yield connected
     connected.close()
+
+
+@pytest.fixture(scope="module")
+def shared_provider() -> Iterator[IdentityProvider]:
+    with IdentityProvider() as provider:
+        yield provider
+
+
+@pytest.fixture
+def idp(shared_provider: IdentityProvider) -> Iterator[IdentityProvider]:
+    yield shared_provider
+    shared_provider.answer_as_usual()

@@ -31,18 +31,6 @@ POOL = {"bearer.auth.logical.cluster": "lsrc-1", "bearer.auth.identity.pool.id":
 
 
 @pytest.fixture(scope="module")
-def shared_provider():
-    with IdentityProvider() as provider:
-        yield provider
-
-
-@pytest.fixture
-def idp(shared_provider):
-    yield shared_provider
-    shared_provider.answer_as_usual()
-
-
-@pytest.fixture(scope="module")
 def registry():
     with FakeSchemaRegistry(bearer_token=TOKEN) as running:
         yield running

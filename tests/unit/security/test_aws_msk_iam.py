@@ -17,7 +17,7 @@ from kproducer._core.security.aws_msk_iam import aws_msk_iam_mechanism
 from kproducer._core.security.sasl_mechanisms import OAuthBearerMechanism
 from kproducer._core.security.sasl_settings import sasl_mechanism_of
 from kproducer.errors import AuthenticationError, ConfigError
-from tests.support.aws import KEY, ROLE, SECRET, is_signed_by, query_of, running_aws
+from tests.support.aws import KEY, ROLE, SECRET, is_signed_by, query_of, remove_identity, running_aws
 from tests.support.secrets_in_errors import places_of
 from tests.support.sigv4 import expected_signature, signing_key
 from tests.support.waiting import wait_until
@@ -30,11 +30,7 @@ ROLE_JAAS = f'{JAAS} awsRoleArn="{ROLE}"'
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
     """No credentials of this machine."""
-    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    remove_identity(monkeypatch, tmp_path)
     return monkeypatch
 
 

@@ -12,7 +12,7 @@ from kproducer._core.security import aws_web_identity
 from kproducer._core.security.oauth_tokens import RetriableTokenError
 from kproducer._core.security.sasl_settings import sasl_mechanism_of
 from kproducer.errors import AuthenticationError, ConfigError
-from tests.support.aws import KEY, ROLE, SECRET, running_aws
+from tests.support.aws import KEY, ROLE, SECRET, remove_identity, running_aws
 from tests.support.identity_provider import CLIENT_ASSERTION, CLIENT_ID, IdentityProvider, json_answer
 from tests.support.loopback import closed_port
 from tests.support.secrets_in_errors import places_of
@@ -31,30 +31,12 @@ AWS = {"sasl_oauthbearer_metadata_authentication_type": "aws_iam"}
 AUDIENCE = "region=eu-west-1,audience=https://kafka.test"
 
 
-@pytest.fixture(scope="module")
-def shared_provider():
-    with IdentityProvider() as provider:
-        yield provider
-
-
-@pytest.fixture
-def idp(shared_provider):
-    yield shared_provider
-    shared_provider.answer_as_usual()
-
-
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
     """No identity of this machine."""
-    for name in (
-        *("AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"),
-        *("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN", "AWS_ROLE_ARN"),
-        *("AWS_REGION", "AWS_DEFAULT_REGION"),
-    ):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    for name in ("CLIENT_ID", "TENANT_ID", "FEDERATED_TOKEN_FILE", "AUTHORITY_HOST"):
+        monkeypatch.delenv(f"AZURE_{name}", raising=False)
+    remove_identity(monkeypatch, tmp_path)
     return monkeypatch
 
 
