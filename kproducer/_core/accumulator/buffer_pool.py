@@ -24,9 +24,10 @@ from kproducer.errors import (
     ProducerClosedError,
 )
 
-#: How many bytes of free buffers are kept in any case, and how often it is looked whether more are needed.
+#: How many bytes of free buffers are kept in any case, and how often it is looked whether more are needed: to
+#: touch 32 MiB of new memory costs 30 ms, which a burst every second or two should not pay each time.
 KEPT_BYTES: Final = 1 << 20
-_TRIM_INTERVAL_MS: Final = 400
+_TRIM_INTERVAL_MS: Final = 3_000
 #: The C library keeps what is freed between other objects. It is asked to return it after as much as this was
 #: freed, once there is little traffic: that takes 0.1 s in a large fragmented heap.
 _MUCH_BYTES: Final = 8 << 20
