@@ -19,7 +19,7 @@ from kproducer.schema_registry import SchemaRegistryClient, SchemaRegistryError
 from kproducer.schema_registry import oauth_tokens as registry_tokens
 from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.support.aws import KEY, SECRET, running_aws
-from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, json_answer
+from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, json_answer
 from tests.support.loopback import closed_port
 from tests.support.secrets_in_errors import places_of
 from tests.support.waiting import wait_until

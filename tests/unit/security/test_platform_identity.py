@@ -13,7 +13,7 @@ from kproducer._core.security.oauth_tokens import RetriableTokenError
 from kproducer._core.security.sasl_settings import sasl_mechanism_of
 from kproducer.errors import AuthenticationError, ConfigError
 from tests.support.aws import KEY, ROLE, SECRET, remove_identity, running_aws
-from tests.support.identity_provider import CLIENT_ASSERTION, CLIENT_ID, IdentityProvider, json_answer
+from tests.support.identity_provider import CLIENT_ASSERTION, CLIENT_ID, json_answer
 from tests.support.loopback import closed_port
 from tests.support.secrets_in_errors import places_of
 
