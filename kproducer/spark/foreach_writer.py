@@ -22,8 +22,9 @@ from kproducer.spark.errors import SparkOptionError, SparkSchemaError, SparkWrit
 from kproducer.spark.flushing import flush_and_look
 from kproducer.spark.format_options import is_format_option
 from kproducer.spark.option_names import config_mistake
-from kproducer.spark.partition_writer import PRODUCERS, freeze_gc_after_first_task
+from kproducer.spark.partition_writer import PRODUCERS
 from kproducer.spark.producer_cache import Lease, ProducerCache
+from kproducer.spark.python_worker import freeze_gc_after_first_tasks
 from kproducer.spark.write_columns import COLUMN_NAMES, WriteColumns
 from kproducer.spark.write_options import OPTIONS, SPARK_OPTIONS, WriteOptions, option_name
 
@@ -123,6 +124,7 @@ class KafkaForeachWriter:
         task, self._task = self._task, None
         if task is not None:
             task.end(is_failed=error is not None)
+        freeze_gc_after_first_tasks()
 
 
 class _ForeachTask:
@@ -163,7 +165,6 @@ class _ForeachTask:
                 raise SparkWriteError(
                     f"the outcome of {len(self._pending)} records is not known. This is a bug in kproducer"
                 )
-        freeze_gc_after_first_task()
 
     def _raise_if_failed(self) -> None:
         """Forget acknowledged records, so that their number does not grow. Raises ``SparkWriteError``."""

@@ -8,7 +8,6 @@ objects, unless they are bad, and futures are not kept (docs/decisions/0017-spar
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 #: The cache of this process. A global, because writers are pickled and caches cannot be.
 PRODUCERS: ProducerCache[KafkaProducer] = ProducerCache(KafkaProducer.from_config)
-
-_is_gc_frozen = False
 
 
 class SparkTask(NamedTuple):
@@ -95,7 +92,6 @@ def write_partition(
         for batch in filled:
             rows.send(batch)
         rows.deliver_all()
-        freeze_gc_after_first_task()
         return rows.summary
 
 
@@ -201,16 +197,3 @@ def arrow_columns(columns: WriteColumns) -> ArrowColumns:
     formats = {"value": columns.value, "key": columns.key}
     roles |= {role: each for role, each in formats.items() if each is not None}
     return ArrowColumns(**roles, takes_seconds=True)
-
-
-def freeze_gc_after_first_task() -> None:
-    """Exclude all present objects from garbage collection: once per Python worker, and only in one.
-
-    Spark's daemon collects all garbage after each task, and the worker's next task waits for it: tens of
-    milliseconds, spent on modules and their functions. Objects that exist when the first task has delivered
-    its rows live until the worker ends. Source: ``pyspark.daemon``; ``gc.freeze``.
-    """
-    global _is_gc_frozen
-    if not _is_gc_frozen and TaskContext.get() is not None:
-        _is_gc_frozen = True
-        gc.freeze()

@@ -89,8 +89,10 @@ class Writer:
     def _write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         # Imported here, because a driver that only plans needs neither pyarrow nor a producer.
         from kproducer.spark.partition_writer import SparkTask, write_partition
+        from kproducer.spark.python_worker import acknowledge_at_once, freeze_gc_after_first_tasks
 
         started_s = time.monotonic()
+        acknowledge_at_once()
         task = SparkTask.current()
         message: WriterCommitMessage
         if self.is_exactly_once:
@@ -104,6 +106,7 @@ class Writer:
         summary.elapsed_ms = int(1000 * (time.monotonic() - started_s))
         if self.summary != "off":
             report(str(task), summary, is_printed=self.summary == "task", **task._asdict())
+        freeze_gc_after_first_tasks()
         return message
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803

@@ -210,10 +210,7 @@ class KafkaTaskPort(_KafkaPort):
 
     def flush(self) -> None:
         """Wait until each record, and each dead letter, is acknowledged, or raise."""
-        from kproducer.spark.partition_writer import freeze_gc_after_first_task
-
         self._rows.deliver_all()
-        freeze_gc_after_first_task()
 
     def add_marker(self, group: str, offset: OffsetAndMetadata) -> None:
         """AddOffsetsToTxn and TxnOffsetCommit: the offset becomes visible with the rows."""
