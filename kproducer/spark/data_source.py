@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourc
 from pyspark.sql.types import StructType
 
 from kproducer.spark.errors import SparkOptionError
+from kproducer.spark.python_worker import freeze_gc_if_modules_were_imported
 from kproducer.spark.writers import BatchWriter, CommitOptions, StreamWriter
 
 
@@ -66,6 +67,7 @@ class KafkaProducerDataSource(DataSource):
                 "mode('append')"
             )
         writer: DataSourceWriter = self._checked(self.batch_writer, schema)
+        freeze_gc_if_modules_were_imported()
         return writer
 
     def streamWriter(  # noqa: N802 (Spark's name)
@@ -84,6 +86,7 @@ class KafkaProducerDataSource(DataSource):
             FullRefreshError: exactly once, after a full refresh of a pipeline.
         """
         writer: DataSourceStreamWriter = self._checked(self.stream_writer, schema)
+        freeze_gc_if_modules_were_imported()
         return writer
 
     def _checked(self, writer_class: type[Any], schema: StructType) -> Any:

@@ -1,4 +1,4 @@
-"""Waiting for the end of a task's records."""
+"""Waits for the outcomes of a task's records, and ends early if one has failed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
 LOOK_INTERVAL_S: Final = 1.0
 
 
-def flush_and_look(producer: KafkaProducer, look: Callable[[], None]) -> None:
-    """Flush, so that no record lingers; before, every second, and afterwards look at the outcomes.
+def flush_for_a_while(producer: KafkaProducer) -> bool:
+    """Flush, so that no record lingers, for a second at most. Returns whether that was enough."""
+    with contextlib.suppress(KafkaTimeoutError):
+        producer.flush(LOOK_INTERVAL_S)
+        return True
+    return False
 
-    Ends with the delivery timeout of the records at the latest. Raises what ``look`` raises, at once.
-    """
+
+def flush_and_look(producer: KafkaProducer, look: Callable[[], None]) -> None:
+    """Flush completely. Calls ``look`` first, every second, and at the end; what it raises ends the wait."""
     is_flushed = False
     while not is_flushed:
         look()
-        with contextlib.suppress(KafkaTimeoutError):
-            producer.flush(LOOK_INTERVAL_S)
-            is_flushed = True
+        is_flushed = flush_for_a_while(producer)
     look()

@@ -24,7 +24,7 @@ from kproducer.spark.format_options import is_format_option
 from kproducer.spark.option_names import config_mistake
 from kproducer.spark.partition_writer import PRODUCERS
 from kproducer.spark.producer_cache import Lease, ProducerCache
-from kproducer.spark.python_worker import freeze_gc_after_first_tasks
+from kproducer.spark.python_worker import acknowledge_at_once, freeze_gc_if_modules_were_imported
 from kproducer.spark.write_columns import COLUMN_NAMES, WriteColumns
 from kproducer.spark.write_options import OPTIONS, SPARK_OPTIONS, WriteOptions, option_name
 
@@ -101,6 +101,7 @@ class KafkaForeachWriter:
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
         """Begin a partition of a micro-batch. Does not connect before the first row."""
+        acknowledge_at_once()
         self._task = _ForeachTask(self._options, self._cache)
         return True
 
@@ -124,7 +125,8 @@ class KafkaForeachWriter:
         task, self._task = self._task, None
         if task is not None:
             task.end(is_failed=error is not None)
-        freeze_gc_after_first_tasks()
+        if error is None:
+            freeze_gc_if_modules_were_imported()
 
 
 class _ForeachTask:

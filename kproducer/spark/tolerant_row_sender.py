@@ -31,7 +31,7 @@ from kproducer.errors import (
 )
 from kproducer.errors.broker_errors import InvalidTimestampError, MessageTooLargeError
 from kproducer.spark.errors import SparkWriteError
-from kproducer.spark.flushing import LOOK_INTERVAL_S, flush_and_look
+from kproducer.spark.flushing import LOOK_INTERVAL_S, flush_and_look, flush_for_a_while
 from kproducer.spark.option_names import explained
 from kproducer.spark.write_summary import WriteSummary
 
@@ -128,7 +128,7 @@ class TolerantRowSender:
         self._settle()
         while self._pending and self._pending_bytes + batch.nbytes > self._room:
             if not self._pending[0].result.wait(LOOK_INTERVAL_S):
-                flush_and_look(self._producer, self._settle)
+                flush_for_a_while(self._producer)  # raises if there will be no outcome
             self._settle()
         self._send_rows(batch)
 

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from kproducer.spark.bad_row_limit import BadRowLimit
 from kproducer.spark.errors import SparkWriteError
+from kproducer.spark.python_worker import acknowledge_at_once, freeze_gc_if_modules_were_imported
 from kproducer.spark.write_summary import WriteSummary, report
 
 if TYPE_CHECKING:
@@ -89,7 +90,6 @@ class Writer:
     def _write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         # Imported here, because a driver that only plans needs neither pyarrow nor a producer.
         from kproducer.spark.partition_writer import SparkTask, write_partition
-        from kproducer.spark.python_worker import acknowledge_at_once, freeze_gc_after_first_tasks
 
         started_s = time.monotonic()
         acknowledge_at_once()
@@ -106,7 +106,7 @@ class Writer:
         summary.elapsed_ms = int(1000 * (time.monotonic() - started_s))
         if self.summary != "off":
             report(str(task), summary, is_printed=self.summary == "task", **task._asdict())
-        freeze_gc_after_first_tasks()
+        freeze_gc_if_modules_were_imported()
         return message
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803
@@ -115,6 +115,7 @@ class Writer:
         Raises:
             SparkWriteError: the query uses continuous processing, or too many rows are bad.
         """
+        freeze_gc_if_modules_were_imported()
         if batchId is not None:
             _check_micro_batch(messages, batchId)
         total = WriteSummary.total(messages)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from types import ModuleType
 
 import pytest
 
@@ -17,7 +19,7 @@ _QUICK_ACK = getattr(socket, "TCP_QUICKACK", None)
 
 @pytest.fixture(autouse=True)
 def _thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(python_worker, "_ended_tasks", 0)
+    monkeypatch.setattr(python_worker, "_frozen_modules", 0)
     gc.unfreeze()
     yield
     gc.unfreeze()
@@ -32,24 +34,32 @@ def _enter_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_worker, "TaskContext", RunningTask)
 
 
-def test_outside_of_a_task_nothing_changes() -> None:
-    python_worker.freeze_gc_after_first_tasks()
-    assert gc.get_freeze_count() == 0
+def _is_frozen_again() -> bool:
+    gc.unfreeze()
+    python_worker.freeze_gc_if_modules_were_imported()
+    return gc.get_freeze_count() > 0
 
 
-def test_the_objects_of_the_first_two_tasks_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_of_a_worker_nothing_changes() -> None:
+    assert not _is_frozen_again()
+
+
+def test_what_the_daemon_started_is_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["daemon.py", "pyspark.sql.worker.commit_data_source_write"])
+    assert _is_frozen_again()
+
+
+def test_objects_are_frozen_again_after_modules_were_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     _enter_task(monkeypatch)
-    counts = []
-    for _ in range(3):
-        gc.unfreeze()
-        python_worker.freeze_gc_after_first_tasks()
-        counts.append(gc.get_freeze_count() > 0)
-    assert counts == [True, True, False]
+    assert _is_frozen_again()
+    assert not _is_frozen_again()
+    monkeypatch.setitem(sys.modules, "a_new_module", ModuleType("a_new_module"))
+    assert _is_frozen_again()
 
 
 def test_what_comes_later_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     _enter_task(monkeypatch)
-    python_worker.freeze_gc_after_first_tasks()
+    assert _is_frozen_again()
     cycle: list[object] = []
     cycle.append(cycle)
     del cycle
@@ -57,17 +67,35 @@ def test_what_comes_later_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(_QUICK_ACK is None, reason="Linux only")
-def test_connections_to_the_same_machine_acknowledge_at_once() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_connections_over_loopback_acknowledge_at_once(host: str) -> None:
     assert _QUICK_ACK is not None
     with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listener = stack.enter_context(socket.create_server((host, 0), family=family))
+        except OSError:
+            pytest.skip(f"{host} is not available")
         others = [*socket.socketpair(), socket.socket(), socket.socket(type=socket.SOCK_DGRAM)]
         for other in others:
             stack.enter_context(other)
-        client = stack.enter_context(socket.create_connection(listener.getsockname()))
+        client = stack.enter_context(socket.create_connection(listener.getsockname()[:2]))
         client.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 0)
         assert client.getsockopt(socket.IPPROTO_TCP, _QUICK_ACK) == 0
         python_worker.acknowledge_at_once()
         assert client.getsockopt(socket.IPPROTO_TCP, _QUICK_ACK) == 1
         for each in (listener, client, *others):
             os.fstat(each.fileno())  # still open
+
+
+def test_connections_stay_blocking_with_a_default_timeout() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+    ):
+        try:
+            socket.setdefaulttimeout(30)
+            python_worker.acknowledge_at_once()
+        finally:
+            socket.setdefaulttimeout(None)
+        assert os.get_blocking(client.fileno())

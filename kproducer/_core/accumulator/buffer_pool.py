@@ -24,13 +24,14 @@ from kproducer.errors import (
     ProducerClosedError,
 )
 
-#: How many bytes of free buffers are kept in any case, and how often it is looked whether more are needed: to
-#: touch 32 MiB of new memory costs 30 ms, which a burst every second or two should not pay each time.
+#: How many bytes of free buffers are kept in any case, and how often unused ones are freed: touching 32 MiB
+#: of new memory takes 30 ms, which bursts every second or two should not pay each time.
 KEPT_BYTES: Final = 1 << 20
 _TRIM_INTERVAL_MS: Final = 3_000
 #: The C library keeps what is freed between other objects. It is asked to return it after as much as this was
-#: freed, once there is little traffic: that takes 0.1 s in a large fragmented heap.
+#: freed, and not often: that takes 0.1 s in a large fragmented heap.
 _MUCH_BYTES: Final = 8 << 20
+_RETURN_INTERVAL_MS: Final = 60_000
 
 
 class Grant:
@@ -115,6 +116,7 @@ class BufferPool:
         self.is_closed = False
         # I/O thread only.
         self._trim_ms = 0
+        self._return_ms = 0
         #: What ``trim`` has freed since it returned memory to the system.
         self._freed_bytes = 0
 
@@ -278,10 +280,14 @@ class BufferPool:
             self._freed_bytes += unused_bytes
         if self._free_bytes > KEPT_BYTES:
             return self._trim_ms - now_ms
-        if self._freed_bytes >= _MUCH_BYTES and self.total_bytes - self.available_bytes <= KEPT_BYTES:
+        if self._freed_bytes < _MUCH_BYTES or self.total_bytes - self.available_bytes > KEPT_BYTES:
+            return NEVER_MS
+        if now_ms >= self._return_ms:
+            self._return_ms = now_ms + _RETURN_INTERVAL_MS
             self._freed_bytes = 0
             return_free_memory()
-        return NEVER_MS
+            return NEVER_MS
+        return self._return_ms - now_ms
 
     def close(self) -> None:
         """End every wait, and refuse every later request; buffers may still come back. Idempotent."""

@@ -116,15 +116,15 @@ class _SendManyCall:
         columns = locations.kernel_columns()
         count = len(chunk.values)
         row = 0
-        is_announced = count == 1
+        needs_announcement = count > 1
         while row < count:
             # Asked again after each record of the general path: a fork, a close or the end of a transaction
             # closes the fast path.
             if sender is not None and (slots := self._producer.fast_slots_of(self._topic)) is not None:
-                if not is_announced:
+                if needs_announcement:
                     # Not before the topic is known.
                     self._producer.use_no_lanes(self._topic)
-                    is_announced = True
+                    needs_announcement = False
                 row = sender.send(slots, lists, row, wall_ms(), first, *columns)
                 if row == count:
                     return

@@ -178,7 +178,7 @@ class ProducerConfig:
     compression_gzip_level: int = integer(-1, -1, 9, source="KIP-390")
     """1 (fastest) to 9 (smallest); -1: zlib's default."""
     compression_lz4_level: int = integer(9, 1, 17, source="KIP-390")
-    """9: the fast compressor, at the speed of librdkafka's default. Others: 1 to 17 (smallest), much slower."""
+    """1 (fastest) to 17 (smallest)."""
     compression_zstd_level: int = integer(3, -131072, 22, source="KIP-390")
     """-131072 (fastest) to 22 (smallest)."""
     partitioner: str | Callable[..., int] | None = special(

@@ -95,8 +95,7 @@ class ProducerSettings(TypedDict, total=False):
     compression_gzip_level: int
     """1 (fastest) to 9 (smallest); -1: zlib's default. Default: -1."""
     compression_lz4_level: int
-    """9: the fast compressor, at the speed of librdkafka's default. Others: 1 to 17 (smallest), much
-    slower. Default: 9."""
+    """1 (fastest) to 17 (smallest). Default: 9."""
     compression_zstd_level: int
     """-131072 (fastest) to 22 (smallest). Default: 3."""
     partitioner: str | Callable[..., int] | None

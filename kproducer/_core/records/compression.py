@@ -196,11 +196,8 @@ def _decompress_snappy(data: Buffer) -> bytes:
 
 
 def _lz4_level(level: int) -> int:
-    """liblz4's level for Kafka's: 9 is the fast compressor, others are high compression (3 to 12).
-
-    -1 rather than 0, as in librdkafka by default: a fifth faster, and the result is 1 to 3 % larger.
-    """
-    return -1 if level == _DEFAULT_LEVELS[CompressionType.LZ4] else max(3, min(level, 12))
+    """liblz4's level for Kafka's: 9 is the fast compressor (0), others are high compression (3 to 12)."""
+    return 0 if level == _DEFAULT_LEVELS[CompressionType.LZ4] else max(3, min(level, 12))
 
 
 def _zstd_compressor(level: int) -> Any:
