@@ -98,6 +98,11 @@ def test_settings_of_the_jvm_alone_are_ignored_with_a_warning(name, caplog):
     assert f"kafka.{name}" in caplog.text
 
 
+def test_pushing_metrics_to_brokers_can_be_turned_off(caplog):
+    assert not parse_names({"kafka.enable.metrics.push": "false"}).producer_config().enable_metrics_push
+    assert caplog.text == ""
+
+
 @pytest.mark.kerberos
 def test_kerberos_and_msk_options_are_those_of_sparks_own_sink(tmp_path):
     keytab = tmp_path / "job.keytab"
