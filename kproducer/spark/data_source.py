@@ -130,4 +130,7 @@ class KafkaProducerDataSource(DataSource):
                 check_secured_cluster(options)
         if formats:
             columns = resolve_formats(formats, columns, schema)
-        return writer_class(schema, columns, options)
+        writer = writer_class(schema, columns, options)
+        if writer.metrics_file is not None:
+            writer.metrics_file.create()
+        return writer

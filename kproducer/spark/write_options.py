@@ -9,6 +9,7 @@ Source: Spark's ``KafkaSourceProvider``; Kafka's ``ProducerConfig``.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -131,6 +132,15 @@ def _parse_limit(setting: Setting, name: str, value: str) -> BadRowLimit:
     return limit
 
 
+def _parse_metrics_file(setting: Setting, name: str, value: str) -> str:
+    path = value.strip()
+    if not os.path.isabs(path) or not path.endswith(".prom"):
+        raise refused(
+            name, "an absolute path that ends with '.prom', as node_exporter's files do", shown(value)
+        )
+    return path
+
+
 def _parse_name(setting: Setting, name: str, value: str) -> str:
     if not _NAME.fullmatch(value):
         raise refused(name, "1 to 180 letters, digits or . _ : / -", shown(value))
@@ -145,9 +155,11 @@ class WriteOptions(NamedTuple):
 
     Attributes:
         producer_settings: dotted name and text of every producer setting, defaults of the sink included.
+        query_name: Spark's option; empty if it is not set.
     """
 
     producer_settings: tuple[tuple[str, str], ...]
+    query_name: str
     topic: str | None = special("text", _parse_topic, None)
     """The topic of every row; overrides the column. Required by `schema.registry.url`."""
     include_headers: bool = boolean(True)
@@ -162,6 +174,9 @@ class WriteOptions(NamedTuple):
     summary: str = choice("log", "job", "task", "off")
     """Where to report how much was written. `log`: to the logs that Spark collects, if enabled. `job`: also
     one line per job or micro-batch on standard error. `task`: also one line per task."""
+    metrics_file: str | None = special("path", _parse_metrics_file, None)
+    """A file on the driver, such as `/var/lib/node_exporter/orders.prom`, that gets the totals of the query
+    for [Prometheus](../metrics.md#spark). Requires a name of the query (`queryName`)."""
     on_bad_row: str = special("text", _parse_on_bad_row, "fail", choices=("fail", "skip", f"{_TO_TOPIC}NAME"))
     """What to do with a [row that cannot be written](../spark.md#bad-rows): fail the task, leave the row out,
     or write it to another topic, with the reason."""
@@ -226,7 +241,7 @@ class WriteOptions(NamedTuple):
             SparkOptionError: names every wrong option and what would be right.
         """
         mistakes = [*mistakes]
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = {"query_name": ""}
         given_settings: dict[str, str] = {}
         ignored = []
         for name, value in options.items():
@@ -242,6 +257,8 @@ class WriteOptions(NamedTuple):
                 mistakes.append(_NO_UPDATES)
             elif lower in _SOURCE_OPTIONS:
                 ignored.append(name)
+            elif lower == "queryname":
+                fields["query_name"] = str(value).strip()
             elif lower not in SPARK_OPTIONS:
                 mistakes.append(_unknown_option(name))
         if ignored:
@@ -294,6 +311,11 @@ def _contradictions(fields: Mapping[str, Any], is_stream: bool) -> list[str]:
     on_bad_row = fields.get("on_bad_row", "fail")
     if "max_bad_rows" in fields and on_bad_row == "fail":
         mistakes.append("option 'maxBadRows' requires the option onBadRow=skip or onBadRow=topic:NAME")
+    if "metrics_file" in fields and not fields.get("query_name"):
+        mistakes.append(
+            "option 'metricsFile' requires a name for its metrics: call queryName('orders') on writeStream, "
+            "or set the option 'queryName' of a batch write"
+        )
     if "topic" in fields and on_bad_row == _TO_TOPIC + fields["topic"]:
         mistakes.append("option 'onBadRow': bad rows need another topic than that of the option 'topic'")
     if fields.get("delivery") != "exactly-once":

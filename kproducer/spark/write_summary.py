@@ -27,6 +27,9 @@ _METRICS = {
     "latency_ms": "produce-latency-ms-total",
 }
 
+#: Instead of a topic's name, if each row has its own. No topic can have this name.
+TOPIC_COLUMN = "column topic"
+
 
 @dataclass
 class WriteSummary(WriterCommitMessage):
@@ -44,6 +47,10 @@ class WriteSummary(WriterCommitMessage):
             included in ``rows``.
         latency_ms: time from each produce request to its response, added up over the requests.
         bad_rows: rows that could not be written, with ``onBadRow``; not included in ``rows``.
+        commit_ms: how long the driver took to commit the transactions of an exactly-once write, rounded up;
+            0 for tasks and with at-least-once, which has no commit.
+        query_id: of the streaming query, also of a write in ``foreachBatch``; otherwise empty.
+        batch_id: of the micro-batch, likewise.
     """
 
     tasks: int = 0
@@ -56,6 +63,9 @@ class WriteSummary(WriterCommitMessage):
     repeated_rows: int = 0
     latency_ms: int = 0
     bad_rows: int = 0
+    commit_ms: int = 0
+    query_id: str = ""
+    batch_id: str = ""
 
     def set_requests(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Set what a producer sent between two readings of its metrics."""
@@ -67,13 +77,25 @@ class WriteSummary(WriterCommitMessage):
         """The sum over commit messages. Failed tasks have ``None`` and are not counted."""
         # The messages of exactly-once writes have the summary as an attribute.
         found = [getattr(message, "summary", message) for message in messages]
-        summaries = [each for each in found if isinstance(each, WriteSummary)]
-        return cls(*(sum(getattr(each, field.name) for each in summaries) for field in fields(cls)))
+        total = cls()
+        for each in found:
+            if not isinstance(each, WriteSummary):
+                continue
+            for name in _NUMBERS:
+                setattr(total, name, getattr(total, name) + getattr(each, name))
+            # All tasks of a write belong to the same micro-batch.
+            total.query_id, total.batch_id = each.query_id, each.batch_id
+        return total
 
     @property
     def is_repetition(self) -> bool:
         """Whether nothing was written because all rows were already committed."""
         return self.repeated_rows > 0 and self.rows == self.bad_rows == 0
+
+    @property
+    def subject(self) -> str:
+        """What was written, for messages."""
+        return f"micro-batch {self.batch_id}" if self.batch_id else "DataFrame"
 
     def text(self) -> str:
         """One line for a log. The rate is that of one task, on average."""
@@ -87,10 +109,22 @@ class WriteSummary(WriterCommitMessage):
             f"{self.elapsed_ms} ms, {rate:.0f} rows/s"
             + (f", {self.bad_rows} bad rows were not written" if self.bad_rows else "")
             + (f", {self.repeated_rows} more rows were already committed" if self.repeated_rows else "")
+            + (f", committed in {self.commit_ms} ms" if self.commit_ms else "")
         )
 
 
-def report(subject: str, summary: WriteSummary, *, is_printed: bool, **context: object) -> None:
+_NUMBERS = [field.name for field in fields(WriteSummary) if field.default == 0]
+
+
+def report(
+    subject: str,
+    summary: WriteSummary,
+    *,
+    topic: str,
+    query_name: str = "",
+    is_printed: bool,
+    **context: object,
+) -> None:
     """Log a summary for Spark's collected logs, and optionally print it to standard error.
 
     Spark shows the collected logs of a DataFrame's write to its user, but stores those of a micro-batch under
@@ -99,16 +133,20 @@ def report(subject: str, summary: WriteSummary, *, is_printed: bool, **context: 
     Args:
         subject: what was written: ``"task 3 (attempt 0)"``, ``"micro-batch 7"``.
         summary: the numbers, which also go into the ``context`` of the log record.
+        topic: of the rows, or ``"column topic"``.
+        query_name: of the streaming query, if it has a name.
         is_printed: whether to print the line.
         context: more values for the ``context``.
     """
-    line = f"kproducer: {subject}: {summary.text()}"
+    query = query_name or summary.query_id
+    written = topic if topic == TOPIC_COLUMN else f"topic {topic}"
+    line = f"kproducer: {f'query {query}, ' if query else ''}{written}: {subject}: {summary.text()}"
     if is_printed:
         # The original stream: Spark may have replaced sys.stderr, and would collect the line a second time.
         print(line, file=sys.__stderr__, flush=True)
     if not logger.hasHandlers():
         return
-    details = {**asdict(summary), **context}
+    details = {**asdict(summary), "topic": topic, "query_name": query_name, **context}
     if logger.level == logging.NOTSET:
         # The root logger of a Python worker has the level WARNING, and users cannot configure it.
         logger.setLevel(logging.INFO)

@@ -10,6 +10,7 @@ producer.
 from __future__ import annotations
 
 import logging
+import math
 import pickle
 import time
 import uuid
@@ -23,8 +24,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from kproducer.spark.bad_row_limit import BadRowLimit
 from kproducer.spark.errors import SparkWriteError
+from kproducer.spark.metrics_file import MetricsFile
 from kproducer.spark.python_worker import acknowledge_at_once, freeze_gc_if_modules_were_imported
-from kproducer.spark.write_summary import WriteSummary, report
+from kproducer.spark.write_summary import TOPIC_COLUMN, WriteSummary, report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,13 +44,22 @@ class CommitOptions(NamedTuple):
     summary: str
     is_exactly_once: bool
     max_bad_rows: BadRowLimit | None = None
+    topic: str | None = None
+    query_name: str = ""
+    metrics_file: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> CommitOptions:
         """Read options that another process has checked."""
-        given = {name.lower(): str(value).strip().lower() for name, value in options.items()}
-        limit = BadRowLimit.parse(given.get("maxbadrows", ""))
-        return cls(given.get("summary", "log"), given.get("delivery") == "exactly-once", limit)
+        given = {name.lower(): str(value).strip() for name, value in options.items()}
+        return cls(
+            given.get("summary", "log").lower(),
+            given.get("delivery", "").lower() == "exactly-once",
+            BadRowLimit.parse(given.get("maxbadrows", "")),
+            given.get("topic"),
+            given.get("queryname", ""),
+            given.get("metricsfile"),
+        )
 
 
 class Writer:
@@ -60,7 +71,9 @@ class Writer:
 
     Attributes:
         schema, columns, options: as given.
-        summary, is_exactly_once, max_bad_rows: of the options.
+        summary, is_exactly_once, max_bad_rows, query_name: of the options.
+        topic: of the options, or ``TOPIC_COLUMN``.
+        metrics_file: of the option ``metricsFile``.
         batch_name: identifies a batch without ``writeId``; ``None`` for a streaming query, which has an id.
     """
 
@@ -69,7 +82,10 @@ class Writer:
     ) -> None:
         self.schema = schema
         self.summary, self.is_exactly_once = options.summary, options.is_exactly_once
-        self.max_bad_rows = options.max_bad_rows
+        self.max_bad_rows, self.query_name = options.max_bad_rows, options.query_name
+        self.topic = options.topic or TOPIC_COLUMN
+        path = options.metrics_file
+        self.metrics_file = None if path is None else MetricsFile(path, self.query_name, self.topic)
         self._columns, self._options = pickle.dumps(columns), pickle.dumps(options)
         # Chosen here, because tasks and driver get copies of this object.
         self.batch_name = None if isinstance(self, DataSourceStreamWriter) else uuid.uuid4().hex
@@ -104,10 +120,21 @@ class Writer:
             message = summary = write_partition(batches, self.columns, self.options)
         summary.tasks = 1
         summary.elapsed_ms = int(1000 * (time.monotonic() - started_s))
-        if self.summary != "off":
-            report(str(task), summary, is_printed=self.summary == "task", **task._asdict())
+        summary.query_id, summary.batch_id = task.query_id, task.batch_id
+        self._report(str(task), summary, is_printed=self.summary == "task", **task._asdict())
         freeze_gc_if_modules_were_imported()
         return message
+
+    def _report(self, subject: str, summary: WriteSummary, *, is_printed: bool, **context: object) -> None:
+        if self.summary != "off":
+            report(
+                subject,
+                summary,
+                topic=self.topic,
+                query_name=self.query_name,
+                is_printed=is_printed,
+                **context,
+            )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803
         """Exactly once: commit the tasks' transactions. At least once: all records are written already.
@@ -118,35 +145,33 @@ class Writer:
         freeze_gc_if_modules_were_imported()
         if batchId is not None:
             _check_micro_batch(messages, batchId)
-        total = WriteSummary.total(messages)
+        total = _total(messages, batchId)
         done = "written"
         if not self.is_exactly_once:
-            self._check_bad_rows(
-                total, batchId, "The other rows, and dead letters, are in their topics already"
-            )
+            self._check_bad_rows(total, "The other rows, and dead letters, are in their topics already")
         else:
             from kproducer.spark.exactly_once import spark_write
 
             # What is partly committed was within the limit, and has to be completed.
             if not spark_write.is_replay(messages):
-                self._check_bad_rows(total, batchId, "Nothing was committed")
+                self._check_bad_rows(total, "Nothing was committed")
+            started_s = time.monotonic()
             spark_write.commit(self.options, messages, batchId)
+            total.commit_ms = math.ceil(1000 * (time.monotonic() - started_s))
             done = "committed"
-        if self.summary == "off":
-            return
+        if self.metrics_file is not None:
+            self.metrics_file.add(total)
         if total.is_repetition:
             done = "repeated"
-        context = {} if batchId is None else {"batch_id": batchId}
-        subject = f"{_subject(batchId)} {done} by {total.tasks} tasks"
         # Rows are missing in the topic, and Spark has no other place to say so.
         is_printed = self.summary in ("job", "task") or total.bad_rows > 0
-        report(subject, total, is_printed=is_printed, **context)
+        self._report(f"{total.subject} {done} by {total.tasks} tasks", total, is_printed=is_printed)
 
-    def _check_bad_rows(self, total: WriteSummary, batch_id: int | None, result: str) -> None:
+    def _check_bad_rows(self, total: WriteSummary, result: str) -> None:
         limit = self.max_bad_rows
         if limit is not None and limit.is_exceeded(total):
             raise SparkWriteError(
-                f"{_subject(batch_id)}: {total.bad_rows} of {total.rows + total.bad_rows} rows could not be "
+                f"{total.subject}: {total.bad_rows} of {total.rows + total.bad_rows} rows could not be "
                 f"written, more than maxBadRows={limit} allows. {result}. Fix the rows, or raise the limit"
             )
 
@@ -159,12 +184,19 @@ class Writer:
             spark_write.abort(self.options, self.batch_name, messages)
             result = "stay invisible unless they are committed"
             is_printed = self.summary in ("job", "task")
-        total = WriteSummary.total(messages)
+        total = _total(messages, batchId)
         # Spark also aborts a micro-batch that query.stop() interrupts, and does not say which it was.
-        if total.rows and self.summary != "off":
-            subject = f"{_subject(batchId)} did not finish (it failed or was stopped)"
+        if total.rows:
+            subject = f"{total.subject} did not finish (it failed or was stopped)"
             subject = f"{subject}; the rows of its {total.tasks} finished tasks {result}"
-            report(subject, total, is_printed=is_printed)
+            self._report(subject, total, is_printed=is_printed)
+
+
+def _total(messages: list[WriterCommitMessage | None], batch_id: int | None) -> WriteSummary:
+    total = WriteSummary.total(messages)
+    if batch_id is not None:
+        total.batch_id = str(batch_id)
+    return total
 
 
 def _check_micro_batch(messages: list[WriterCommitMessage | None], batch_id: int) -> None:
@@ -184,12 +216,8 @@ def _check_micro_batch(messages: list[WriterCommitMessage | None], batch_id: int
         "trigger(processingTime='1 second')"
     )
     if len(messages) > 1:
-        raise SparkWriteError(f"{_subject(batch_id)}: no task has called this sink. {explanation}")
-    logger.warning("No task has called this sink for %s. %s", _subject(batch_id), explanation)
-
-
-def _subject(batch_id: int | None) -> str:
-    return "DataFrame" if batch_id is None else f"micro-batch {batch_id}"
+        raise SparkWriteError(f"micro-batch {batch_id}: no task has called this sink. {explanation}")
+    logger.warning("No task has called this sink for micro-batch %d. %s", batch_id, explanation)
 
 
 class BatchWriter(Writer, DataSourceArrowWriter):

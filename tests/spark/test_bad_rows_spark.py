@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from pyspark import cloudpickle
 
 from tests.support.kafka.committed_records import await_no_open_transaction
@@ -180,3 +182,40 @@ def test_a_killed_task_and_a_limit_leave_each_dead_letter_once(spark, each_proto
     run(maxBadRows="1")
     assert target.values() == ["a", "b", "c", "d", "e"]
     assert len(target.letters()) == 3
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_a_file_for_prometheus_has_the_totals_of_a_query(spark, each_protocol, tmp_path, delivery):
+    target = Target(each_protocol)
+    source, path = tmp_path / "source", tmp_path / "orders.prom"
+    source.mkdir()
+
+    def metrics_after_run() -> dict[str, float]:
+        frame = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(source))
+        writer = frame.writeStream.format("kproducer").trigger(availableNow=True).queryName(delivery)
+        writer = writer.options(**target.options(delivery=delivery, metricsFile=str(path)))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        try:
+            assert query.awaitTermination(240)
+        finally:
+            query.stop()
+        families = [*text_string_to_metric_families(Path(path).read_text())]
+        samples = [sample for family in families for sample in family.samples]
+        labels = {"query": delivery, "topic": target.topic}
+        assert [sample.labels for sample in samples] == [labels] * len(samples)
+        return {sample.name.removeprefix("kproducer_spark_"): sample.value for sample in samples}
+
+    (source / "0.txt").write_text(f"a\n{LARGE}\n")
+    (source / "1.txt").write_text("b\nc\n")
+    first = metrics_after_run()
+    assert (first["commits_total"], first["rows_total"], first["bad_rows_total"]) == (2, 3, 1)
+    assert first["last_micro_batch"] == 1
+    (source / "2.txt").write_text(f"d\n{LARGE}\n")
+    last = metrics_after_run()
+    assert (last["commits_total"], last["rows_total"], last["bad_rows_total"]) == (3, 4, 2)
+    assert last["last_micro_batch"] == 2
+    assert last["content_bytes_total"] - first["content_bytes_total"] >= 1
+    assert last["wire_bytes_total"] > first["wire_bytes_total"] > 0
+    assert last["requests_total"] > first["requests_total"] > 0
+    assert last["request_latency_seconds_total"] > 0
+    assert (last["commit_seconds_total"] > 0) == (delivery == "exactly-once")

@@ -77,7 +77,7 @@ def test_spark_connect_writes_frames_and_streams(mock_cluster, run_job, tmp_path
     records = read_topic(mock_cluster.bootstrap_servers, topic)
     assert_rows_and_numbers([record for record in records if record.key], answer)
     assert sorted(record.value for record in records if not record.key) == [b"one", b"two"]
-    assert "kproducer: micro-batch 0 written by 1 tasks: 2 rows" in answer["stderr"]
+    assert f"topic {topic}: micro-batch 0 written by 1 tasks: 2 rows" in answer["stderr"]
     typed = read_topic(mock_cluster.bootstrap_servers, f"{topic}-typed")
     assert sorted((record.key, record.value) for record in typed) == [
         (b"\x00", b'{"id":0,"ids":[0]}'),

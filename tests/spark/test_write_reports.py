@@ -46,7 +46,7 @@ def test_by_default_nothing_is_printed_and_everything_is_logged(write_task, capf
     stream().commit([TASK, TASK], 7)
     BatchWriter(SCHEMA, WriteColumns(("value",), "t"), options()).commit([TASK])
     assert capfd.readouterr().err == ""
-    assert "task 3 (attempt 1): 3 rows" in caplog.text
+    assert "topic t: task 3 (attempt 1): 3 rows" in caplog.text
     assert "micro-batch 7 written by 2 tasks: 6 rows" in caplog.text
     assert "DataFrame written by 1 tasks: 3 rows" in caplog.text
 
@@ -61,8 +61,8 @@ def test_lines_are_printed_as_the_option_says(
     write_task(summary=summary)
     stream(summary=summary).commit([TASK], 7)
     printed = capfd.readouterr().err
-    assert printed.count("kproducer: task 3 (attempt 1): 3 rows") == task_lines
-    assert printed.count("kproducer: micro-batch 7 written by 1 tasks: 3 rows") == job_lines
+    assert printed.count("kproducer: topic t: task 3 (attempt 1): 3 rows") == task_lines
+    assert printed.count("kproducer: topic t: micro-batch 7 written by 1 tasks: 3 rows") == job_lines
     assert bool(caplog.records) == is_logged
 
 
@@ -105,3 +105,31 @@ def test_a_repetition_that_writes_what_is_missing_tells_both(capfd, exactly_once
     printed = capfd.readouterr().err
     assert "micro-batch 4 committed by 2 tasks: 3 rows, " in printed
     assert "20 more rows were already committed" in printed
+
+
+def test_the_driver_names_query_topic_and_micro_batch_of_every_write(monkeypatch, capfd, caplog):
+    monkeypatch.setattr(partition_writer, "write_partition", lambda *arguments: WriteSummary(rows=3))
+    monkeypatch.setattr(SparkTask, "current", classmethod(lambda cls: cls(3, 1, "id-of-query", "7")))
+    # Within foreachBatch, only tasks know the query.
+    given = {"kafka.bootstrap.servers": "h:1", "summary": "job"}
+    batch = BatchWriter(SCHEMA, WriteColumns(("value", "topic")), WriteOptions.parse(given))
+    batch.commit([batch.write(iter(())), None])
+    named = stream(summary="job", queryName="orders")
+    named.commit([named.write(iter(()))], 7)
+    first, second = capfd.readouterr().err.splitlines()
+    assert "query id-of-query, column topic: micro-batch 7 written by 1 tasks: 3 rows" in first
+    assert "query orders, topic t: micro-batch 7 written by 1 tasks: 3 rows" in second
+    context = caplog.records[-1].context
+    found = {name: context[name] for name in ("topic", "query_name", "query_id", "batch_id", "rows")}
+    assert found == {
+        "topic": "t", "query_name": "orders", "query_id": "id-of-query", "batch_id": "7", "rows": "3",
+    }  # fmt: skip
+
+
+def test_only_exactly_once_has_a_commit_whose_time_is_told(capfd, caplog, exactly_once):
+    stream(summary="job").commit([TASK], 4)
+    assert caplog.records[-1].context["commit_ms"] == "0"
+    assert ", committed in" not in capfd.readouterr().err
+    stream(**exactly_once, summary="job").commit([TASK], 4)
+    assert int(caplog.records[-1].context["commit_ms"]) >= 1
+    assert ", committed in " in capfd.readouterr().err
