@@ -38,7 +38,7 @@ class Speculation:
 
     def __init__(self, cluster: KafkaCluster, folder: Path) -> None:
         self.cluster = cluster
-        self.topics = {plan: f"speculation-{plan}" for plan in PLANS}
+        self.topics = {plan: f"speculation-{plan}-{uuid.uuid4().hex}" for plan in PLANS}
         for topic in self.topics.values():
             create_topic(cluster.bootstrap_servers, topic, 2)
         log = folder / "driver.log"
@@ -86,15 +86,25 @@ def speculation(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -
     return Speculation(kafka, tmp_path_factory.mktemp("speculation"))
 
 
-@pytest.mark.parametrize("plan", PLANS)
-def test_a_copy_has_run_on_another_host_than_its_original(speculation: Speculation, plan: str) -> None:
+def test_rows_are_there_once_whichever_attempt_spark_takes(speculation: Speculation) -> None:
+    # One test, so that no other process of the test run needs a job of its own.
+    for plan in PLANS:
+        assert_that_a_copy_has_run_on_another_host_than_its_original(speculation, plan)
+    for plan in PLANS:
+        assert_that_spark_has_taken_the_attempt_that_the_plan_says_and_ended_the_other(speculation, plan)
+    for plan in PLANS:
+        assert_that_rows_are_there_once_and_a_repetition_completes_them(speculation, plan)
+    assert_that_a_commit_succeeds_where_spark_takes_the_copy(speculation)
+    assert_that_a_commit_fails_where_spark_takes_an_original_that_its_copy_has_fenced(speculation)
+
+
+def assert_that_a_copy_has_run_on_another_host_than_its_original(speculation: Speculation, plan: str) -> None:
     attempts = [event["Task Info"] for event in speculation.attempts(plan, "Start")]
     assert [each["Speculative"] for each in attempts] == [False, True]
     assert {each["Host"] for each in attempts} == set(HOSTS)
 
 
-@pytest.mark.parametrize("plan", PLANS)
-def test_spark_has_taken_the_attempt_that_the_plan_says_and_ended_the_other(
+def assert_that_spark_has_taken_the_attempt_that_the_plan_says_and_ended_the_other(
     speculation: Speculation, plan: str
 ) -> None:
     ends = {
@@ -105,17 +115,18 @@ def test_spark_has_taken_the_attempt_that_the_plan_says_and_ended_the_other(
     assert set(ends.values()) <= {"TaskKilled"}
 
 
-@pytest.mark.parametrize("plan", PLANS)
-def test_rows_are_there_once_and_a_repetition_completes_them(speculation: Speculation, plan: str) -> None:
+def assert_that_rows_are_there_once_and_a_repetition_completes_them(
+    speculation: Speculation, plan: str
+) -> None:
     assert speculation.errors[plan][-1] == ""
     assert speculation.rows(plan) == [f"{number:02d}" for number in range(ROWS)]
 
 
-def test_a_commit_succeeds_where_spark_takes_the_copy(speculation: Speculation) -> None:
+def assert_that_a_commit_succeeds_where_spark_takes_the_copy(speculation: Speculation) -> None:
     assert speculation.errors["copy"] == ["", ""]
 
 
-def test_a_commit_fails_where_spark_takes_an_original_that_its_copy_has_fenced(
+def assert_that_a_commit_fails_where_spark_takes_an_original_that_its_copy_has_fenced(
     speculation: Speculation,
 ) -> None:
     first = speculation.errors["original"][0]

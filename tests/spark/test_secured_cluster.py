@@ -404,20 +404,32 @@ def answers(secured: Options, folder: Path) -> dict[str, dict[str, str]]:
     return {answer["name"]: answer for answer in listed}
 
 
-def test_every_option_is_accepted(secured: Options, answers: dict[str, dict[str, str]]) -> None:
+def test_options_are_accepted_or_refused_with_a_reason_and_no_secret_is_shown(
+    secured: Options, answers: dict[str, dict[str, str]], folder: Path
+) -> None:
+    # One test, so that no other process of the test run needs a job of its own.
+    assert_that_every_option_is_accepted(secured, answers)
+    assert_that_every_refusal_says_why(secured, answers)
+    assert_that_sparks_own_sink_takes_the_same_options(secured, answers)
+    assert_that_no_secret_is_shown(secured, answers, folder)
+
+
+def assert_that_every_option_is_accepted(secured: Options, answers: dict[str, dict[str, str]]) -> None:
     for name in accepted(secured):
         assert answers[name]["error"] == "", name
         read = read_topic(secured.servers, name)
         assert sorted(int(each.value) for each in read) == list(range(20)), name
 
 
-def test_every_refusal_says_why(secured: Options, answers: dict[str, dict[str, str]]) -> None:
+def assert_that_every_refusal_says_why(secured: Options, answers: dict[str, dict[str, str]]) -> None:
     for name, (_, words) in refused(secured).items():
         assert words in answers[name]["error"], name
         assert read_topic(secured.servers, name) == []
 
 
-def test_sparks_own_sink_takes_the_same_options(secured: Options, answers: dict[str, dict[str, str]]) -> None:
+def assert_that_sparks_own_sink_takes_the_same_options(
+    secured: Options, answers: dict[str, dict[str, str]]
+) -> None:
     for name in shared(secured):
         theirs = answers[f"kafka-{name}"]["error"]
         assert bool(theirs) == bool(answers[name]["error"]), name
@@ -427,7 +439,9 @@ def test_sparks_own_sink_takes_the_same_options(secured: Options, answers: dict[
             assert len(read_topic(secured.servers, f"kafka-{name}")) == 20
 
 
-def test_no_secret_is_shown(secured: Options, answers: dict[str, dict[str, str]], folder: Path) -> None:
+def assert_that_no_secret_is_shown(
+    secured: Options, answers: dict[str, dict[str, str]], folder: Path
+) -> None:
     secrets = {
         "password": PASSWORD,
         "wrong password": WRONG_PASSWORD,
