@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourc
 from pyspark.sql.types import StructType
 
 from kproducer.spark.errors import SparkOptionError
+from kproducer.spark.metrics_file import MetricsFile
 from kproducer.spark.python_worker import freeze_gc_if_modules_were_imported
 from kproducer.spark.writers import BatchWriter, CommitOptions, StreamWriter
 
@@ -120,6 +121,9 @@ class KafkaProducerDataSource(DataSource):
             fail_on_extra=options.extra_columns == "fail",
             formatted={each.role: each.written_column for each in formats},
         )
+        metrics_file = MetricsFile.of(options.metrics_file, options.query_name, options.topic)
+        if metrics_file is not None:
+            metrics_file.create(is_stream=is_stream)
         if options.check_timeout_ms:
             from kproducer.spark.cluster_check import check_cluster, check_secured_cluster
 
@@ -130,7 +134,4 @@ class KafkaProducerDataSource(DataSource):
                 check_secured_cluster(options)
         if formats:
             columns = resolve_formats(formats, columns, schema)
-        writer = writer_class(schema, columns, options)
-        if writer.metrics_file is not None:
-            writer.metrics_file.create()
-        return writer
+        return writer_class(schema, columns, options)

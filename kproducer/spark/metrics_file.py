@@ -8,20 +8,28 @@ Source: Prometheus' text-based format, version 0.0.4.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from kproducer.spark.errors import SparkOptionError
-from kproducer.spark.write_summary import WriteSummary
+from kproducer.spark.write_summary import TOPIC_COLUMN, WriteSummary
+
+try:
+    import fcntl
+except ImportError:  # Windows: concurrent drivers may lose an update
+    fcntl = None  # type: ignore[assignment]
 
 _PREFIX = "kproducer_spark_"
+_COMMITS = f"{_PREFIX}commits_total"
 #: A line that this module writes: name, labels, value.
-_SAMPLE = re.compile(rf"({_PREFIX}\w+)\{{(.*)\}} (\d+(?:\.\d+)?(?:e\+\d+)?)")
+_SAMPLE = re.compile(rf"({_PREFIX}\w+)\{{(.*)\}} (-?\d+(?:\.\d+)?(?:e\+\d+)?)")
 
 
 class _Counter(NamedTuple):
@@ -33,8 +41,10 @@ class _Counter(NamedTuple):
 
 #: The texts must not change: node_exporter refuses a metric that two files describe in different ways.
 _COUNTERS = {
-    f"{_PREFIX}commits_total": _Counter("Micro-batches, or batch writes, that succeeded.", lambda _: 1),
-    f"{_PREFIX}rows_total": _Counter("Acknowledged rows, without bad rows.", lambda total: total.rows),
+    _COMMITS: _Counter("Micro-batches, or batch writes, that succeeded.", lambda _: 1),
+    f"{_PREFIX}rows_total": _Counter(
+        "Acknowledged rows of these, without bad rows.", lambda total: total.rows
+    ),
     f"{_PREFIX}content_bytes_total": _Counter("Bytes of keys and values.", lambda total: total.content_bytes),
     f"{_PREFIX}wire_bytes_total": _Counter(
         "Bytes of record batches as sent, compressed and with retries.", lambda total: total.wire_bytes
@@ -59,8 +69,9 @@ _COUNTERS = {
 _LAST_BATCH = f"{_PREFIX}last_micro_batch"
 _LAST_COMMIT = f"{_PREFIX}last_commit_timestamp_seconds"
 _GAUGES = {
-    _LAST_BATCH: "Number of the last micro-batch that was committed.",
-    _LAST_COMMIT: "When the last micro-batch, or batch write, succeeded.",
+    _LAST_BATCH: "Number of the last micro-batch that was committed; -1: none yet.",
+    _LAST_COMMIT: "When the last micro-batch, or batch write, succeeded; before the first one, when the file "
+    "was created.",
 }
 
 #: Every metric that a file can have.
@@ -79,43 +90,73 @@ class MetricsFile(NamedTuple):
     query: str
     topic: str
 
-    def create(self) -> None:
-        """Write zeros, unless the file exists: so rates include the first micro-batch.
+    @classmethod
+    def of(cls, path: str | None, query: str, topic: str | None) -> MetricsFile | None:
+        """The file of a write, by its options; ``None``: it has none."""
+        return None if path is None else cls(path, query, topic or TOPIC_COLUMN)
 
-        Called before the tasks of each micro-batch start. An existing file is only read, so that a full disk
-        cannot stop a running query.
+    def create(self, *, is_stream: bool) -> None:
+        """Write zeros, unless the file exists: so a query that never commits is noticed.
+
+        Called before the tasks of each micro-batch start. An existing file is only read, and if that fails a
+        line says so, so that a failing disk does not stop a running query.
 
         Raises:
-            SparkOptionError: the file cannot be read or created, or is not that of the query and topic.
+            SparkOptionError: the file cannot be created, or is not that of the query and topic.
         """
+        values = dict.fromkeys(_COUNTERS, 0.0) | {_LAST_COMMIT: time.time()}
+        if is_stream:
+            values[_LAST_BATCH] = -1
         try:
-            if not self._read():
-                self._write(dict.fromkeys(_COUNTERS, 0))
-        except FileNotFoundError:
-            raise SparkOptionError(
-                f"option 'metricsFile': there is no folder for {self.path} on the driver: create it, or "
-                "choose another path"
-            ) from None
-        except OSError as error:
-            raise SparkOptionError(
-                f"option 'metricsFile': the driver cannot read and write {self.path}: {error.strerror}. Its "
-                "user needs the right to create files in the folder"
-            ) from error
+            with self._locked():
+                if not self._read():
+                    self._write(values)
         except ValueError as error:
             raise SparkOptionError(f"option 'metricsFile': {error}") from error
+        except OSError as error:
+            if os.path.exists(self.path):
+                print(f"kproducer: metricsFile cannot be read: {error}", file=sys.__stderr__, flush=True)
+                return
+            if not os.path.exists(os.path.dirname(self.path)):
+                raise SparkOptionError(
+                    f"option 'metricsFile': there is no folder for {self.path} on the driver: create it, or "
+                    "choose another path"
+                ) from None
+            raise SparkOptionError(
+                f"option 'metricsFile': the driver cannot create {self.path}: {error.strerror}. Its user "
+                "needs the right to create files in the folder"
+            ) from error
 
-    def add(self, total: WriteSummary) -> None:
+    def add(self, total: WriteSummary, *, is_committed: bool = True) -> None:
         """Add a write. If that fails, print a line to standard error: the rows are written in any case."""
         try:
-            before = self._read()
-            values = {name: before.get(name, 0) + counter.of(total) for name, counter in _COUNTERS.items()}
-            if total.batch_id:
-                values[_LAST_BATCH] = int(total.batch_id)
-            values[_LAST_COMMIT] = time.time()
-            self._write(values)
+            with self._locked():
+                before = self._read()
+                values = {name: before.get(name, 0) + each.of(total) for name, each in _COUNTERS.items()}
+                if is_committed:
+                    values[_LAST_COMMIT] = time.time()
+                else:
+                    values[_COMMITS] -= 1
+                if is_committed and total.batch_id:
+                    values[_LAST_BATCH] = int(total.batch_id)
+                self._write({**before, **values})
         except (OSError, ValueError) as error:
-            line = f"kproducer: {total.subject} was written, but is missing in metricsFile: {error}"
+            line = f"kproducer: {total.subject} is missing in metricsFile: {error}"
             print(line, file=sys.__stderr__, flush=True)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other drivers, and other threads of this one, from updating files in the folder meanwhile."""
+        if fcntl is None:
+            yield
+            return
+        folder = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with contextlib.suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     @property
     def _labels(self) -> str:
@@ -123,7 +164,7 @@ class MetricsFile(NamedTuple):
         return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
 
     def _read(self) -> dict[str, float]:
-        """The values in the file; empty if there is no file, or an empty one.
+        """The values in the file; empty if there is none, or one of zeros, as a power failure leaves it.
 
         Raises:
             OSError: the file cannot be read.
@@ -136,7 +177,7 @@ class MetricsFile(NamedTuple):
         except UnicodeDecodeError:
             text = "not text"
         values: dict[str, float] = {}
-        for line in text.split("\n"):
+        for line in text.strip("\0").split("\n"):
             if not line or line.startswith("#"):
                 continue
             if not (found := _SAMPLE.fullmatch(line)):
@@ -156,9 +197,18 @@ class MetricsFile(NamedTuple):
         for name, value in values.items():
             text, kind = (_COUNTERS[name].help, "counter") if name in _COUNTERS else (_GAUGES[name], "gauge")
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name}{{{self._labels}}} {value!r}"]
-        part = Path(f"{self.path}.tmp")
-        part.write_bytes("".join(f"{line}\n" for line in lines).encode())
-        os.replace(part, self.path)
+        path = os.path.realpath(self.path)
+        descriptor, part = tempfile.mkstemp(dir=os.path.dirname(path))
+        try:
+            with open(descriptor, "wb") as file:
+                file.write("".join(f"{line}\n" for line in lines).encode())
+            # node_exporter is another user.
+            os.chmod(part, os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)
+            os.replace(part, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            raise
 
 
 def _escaped(label: str) -> str:

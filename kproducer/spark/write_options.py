@@ -63,7 +63,7 @@ _LONGEST_MS = 10**12 - 1
 
 #: kafka.* settings that only the Java client has; a migrated job may still set them.
 _JVM_ONLY = re.compile(
-    r"metrics?\..*|auto\.include\.jmx\.reporter"
+    r"metrics?\.(?!num\.samples|sample\.window\.ms|recording\.level).*|auto\.include\.jmx\.reporter"
     r"|ssl\.(protocol|provider|(keymanager|trustmanager)\.algorithm|secure\.random\.implementation)"
     r"|sasl\.kerberos\.(kinit\.cmd|min\.time\.before\.relogin|ticket\.renew\..*)"
 )

@@ -84,8 +84,7 @@ class Writer:
         self.summary, self.is_exactly_once = options.summary, options.is_exactly_once
         self.max_bad_rows, self.query_name = options.max_bad_rows, options.query_name
         self.topic = options.topic or TOPIC_COLUMN
-        path = options.metrics_file
-        self.metrics_file = None if path is None else MetricsFile(path, self.query_name, self.topic)
+        self.metrics_file = MetricsFile.of(options.metrics_file, self.query_name, options.topic)
         self._columns, self._options = pickle.dumps(columns), pickle.dumps(options)
         # Chosen here, because tasks and driver get copies of this object.
         self.batch_name = None if isinstance(self, DataSourceStreamWriter) else uuid.uuid4().hex
@@ -159,7 +158,8 @@ class Writer:
             spark_write.commit(self.options, messages, batchId)
             total.commit_ms = math.ceil(1000 * (time.monotonic() - started_s))
             done = "committed"
-        if self.metrics_file is not None:
+        # A stream without tasks: perhaps continuous processing, see above.
+        if self.metrics_file is not None and (batchId is None or total.tasks):
             self.metrics_file.add(total)
         if total.is_repetition:
             done = "repeated"
@@ -170,6 +170,8 @@ class Writer:
     def _check_bad_rows(self, total: WriteSummary, result: str) -> None:
         limit = self.max_bad_rows
         if limit is not None and limit.is_exceeded(total):
+            if self.metrics_file is not None:
+                self.metrics_file.add(WriteSummary(bad_rows=total.bad_rows), is_committed=False)
             raise SparkWriteError(
                 f"{total.subject}: {total.bad_rows} of {total.rows + total.bad_rows} rows could not be "
                 f"written, more than maxBadRows={limit} allows. {result}. Fix the rows, or raise the limit"

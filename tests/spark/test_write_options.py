@@ -85,7 +85,7 @@ def test_options_that_spark_adds_and_options_of_the_source_are_no_mistake(caplog
 @pytest.mark.parametrize(
     "name",
     [
-        "metrics.num.samples",
+        "metric.reporters",
         "ssl.provider",
         "ssl.keymanager.algorithm",
         "sasl.kerberos.kinit.cmd",
