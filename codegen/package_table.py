@@ -51,7 +51,8 @@ def _unknown(layer: str, contracts: dict[str, Any]) -> list[str]:
             exceptions = allowed
         inside = [each.removeprefix(f"{layer}.") for each in exceptions if each.startswith(f"{layer}.")]
         if not knows:
-            unknown.append(what + "".join(f" (except `{each}`)" for each in inside))
+            named = ", ".join(f"`{each}`" for each in inside)
+            unknown.append(f"{what} (except {named})" if inside else what)
     return unknown
 
 

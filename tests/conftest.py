@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from build_tools.native_build import stale_modules
 from kproducer import build_info
 from tests.support.browser import skip_or_fail_without_browser
+from tests.support.identity_provider import IdentityProvider
 from tests.support.kafka.fixtures import (
     each_kafka,
     kafka,
@@ -111,3 +112,10 @@ def mock_cluster_factory(_mock_cluster_host: _MockClusterHost) -> Iterator[MockC
 def mock_cluster(mock_cluster_factory: MockClusterFactory) -> MockCluster:
     """A mock cluster of three brokers, for one test (``mock_cluster.create_topic(name, partitions)``)."""
     return mock_cluster_factory(broker_count=3)
+
+
+@pytest.fixture(scope="module")
+def shared_provider() -> Iterator[IdentityProvider]:
+    """An OAuth server; a test that changes it has to undo that."""
+    with IdentityProvider() as provider:
+        yield provider

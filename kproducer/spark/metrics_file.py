@@ -27,7 +27,7 @@ except ImportError:  # Windows: concurrent drivers may lose an update
     fcntl = None  # type: ignore[assignment]
 
 _PREFIX = "kproducer_spark_"
-_COMMITS = f"{_PREFIX}commits_total"
+_BAD_ROWS = f"{_PREFIX}bad_rows_total"
 #: A line that this module writes: name, labels, value.
 _SAMPLE = re.compile(rf"({_PREFIX}\w+)\{{(.*)\}} (-?\d+(?:\.\d+)?(?:e\+\d+)?)")
 
@@ -41,7 +41,7 @@ class _Counter(NamedTuple):
 
 #: The texts must not change: node_exporter refuses a metric that two files describe in different ways.
 _COUNTERS = {
-    _COMMITS: _Counter("Micro-batches, or batch writes, that succeeded.", lambda _: 1),
+    f"{_PREFIX}commits_total": _Counter("Micro-batches, or batch writes, that succeeded.", lambda _: 1),
     f"{_PREFIX}rows_total": _Counter(
         "Acknowledged rows of these, without bad rows.", lambda total: total.rows
     ),
@@ -56,9 +56,7 @@ _COUNTERS = {
     f"{_PREFIX}retried_records_total": _Counter(
         "Records that were sent again.", lambda total: total.retried_records
     ),
-    f"{_PREFIX}bad_rows_total": _Counter(
-        "Rows that could not be written (onBadRow).", lambda total: total.bad_rows
-    ),
+    _BAD_ROWS: _Counter("Rows that could not be written (onBadRow).", lambda total: total.bad_rows),
     f"{_PREFIX}repeated_rows_total": _Counter(
         "Rows of a replay that were already committed.", lambda total: total.repeated_rows
     ),
@@ -127,22 +125,25 @@ class MetricsFile(NamedTuple):
                 "needs the right to create files in the folder"
             ) from error
 
-    def add(self, total: WriteSummary, *, is_committed: bool = True) -> None:
+    def add(self, total: WriteSummary) -> None:
         """Add a write. If that fails, print a line to standard error: the rows are written in any case."""
+        gauges = {_LAST_COMMIT: time.time()}
+        if total.batch_id:
+            gauges[_LAST_BATCH] = int(total.batch_id)
+        self._update(total.subject, {name: each.of(total) for name, each in _COUNTERS.items()}, gauges)
+
+    def add_bad_rows(self, total: WriteSummary) -> None:
+        """Add the bad rows of a write that fails because of them."""
+        self._update(total.subject, {_BAD_ROWS: total.bad_rows}, {})
+
+    def _update(self, subject: str, added: Mapping[str, float], gauges: Mapping[str, float]) -> None:
         try:
             with self._locked():
-                before = self._read()
-                values = {name: before.get(name, 0) + each.of(total) for name, each in _COUNTERS.items()}
-                if is_committed:
-                    values[_LAST_COMMIT] = time.time()
-                else:
-                    values[_COMMITS] -= 1
-                if is_committed and total.batch_id:
-                    values[_LAST_BATCH] = int(total.batch_id)
-                self._write({**before, **values})
+                values = dict.fromkeys(_COUNTERS, 0.0) | self._read()
+                sums = {name: values[name] + value for name, value in added.items()}
+                self._write({**values, **sums, **gauges})
         except (OSError, ValueError) as error:
-            line = f"kproducer: {total.subject} is missing in metricsFile: {error}"
-            print(line, file=sys.__stderr__, flush=True)
+            print(f"kproducer: {subject} is missing in metricsFile: {error}", file=sys.__stderr__, flush=True)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

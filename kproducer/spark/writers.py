@@ -171,7 +171,7 @@ class Writer:
         limit = self.max_bad_rows
         if limit is not None and limit.is_exceeded(total):
             if self.metrics_file is not None:
-                self.metrics_file.add(WriteSummary(bad_rows=total.bad_rows), is_committed=False)
+                self.metrics_file.add_bad_rows(total)
             raise SparkWriteError(
                 f"{total.subject}: {total.bad_rows} of {total.rows + total.bad_rows} rows could not be "
                 f"written, more than maxBadRows={limit} allows. {result}. Fix the rows, or raise the limit"

@@ -21,16 +21,10 @@ PATIENCE_S = 20
 QUERY = "api-version=2018-02-01&resource=https://ns.servicebus.windows.net&client_id=c-1"
 
 
-@pytest.fixture(scope="module")
-def provider() -> Iterator[IdentityProvider]:
-    with IdentityProvider() as running:
-        yield running
-
-
 @pytest.fixture
-def cluster(provider: IdentityProvider) -> Iterator[FakeCluster]:
+def cluster(shared_provider: IdentityProvider) -> Iterator[FakeCluster]:
     with FakeCluster() as running:
-        running.sasl = SaslListener(accepts_token=provider.issued.__contains__)
+        running.sasl = SaslListener(accepts_token=shared_provider.issued.__contains__)
         running.create_topic("t", 1)
         yield running
 
@@ -52,18 +46,18 @@ def authenticate(client: ModuleType, cluster: FakeCluster, **conf: str) -> None:
     producer.close()
 
 
-def azure_imds(provider: IdentityProvider) -> dict[str, str]:
+def azure_imds(shared_provider: IdentityProvider) -> dict[str, str]:
     return {
         "sasl_oauthbearer_metadata_authentication_type": "azure_imds",
         "sasl_oauthbearer_config": f"query={QUERY}",
-        "sasl_oauthbearer_token_endpoint_url": provider.imds_url,
+        "sasl_oauthbearer_token_endpoint_url": shared_provider.imds_url,
         "sasl_oauthbearer_extensions": "logicalCluster=lkc-1,identityPoolId=pool-1",
     }
 
 
-def client_credentials(provider: IdentityProvider) -> dict[str, str]:
+def client_credentials(shared_provider: IdentityProvider) -> dict[str, str]:
     return {
-        "sasl_oauthbearer_token_endpoint_url": provider.token_url,
+        "sasl_oauthbearer_token_endpoint_url": shared_provider.token_url,
         "sasl_oauthbearer_client_id": CLIENT_ID,
         "sasl_oauthbearer_client_secret": CLIENT_SECRET,
         "sasl_oauthbearer_scope": "kafka",
@@ -72,50 +66,50 @@ def client_credentials(provider: IdentityProvider) -> dict[str, str]:
 
 @pytest.mark.parametrize("conf", [azure_imds, client_credentials])
 def test_both_clients_send_the_same_requests(
-    provider: IdentityProvider,
+    shared_provider: IdentityProvider,
     cluster: FakeCluster,
     conf: Callable[[IdentityProvider], dict[str, str]],
 ) -> None:
     requests = []
     for client in (peer, adapter):
-        count = len(provider.exchanges)
-        authenticate(client, cluster, **conf(provider))
-        assert len(provider.exchanges) > count
-        requests.append(provider.exchanges[-1])
+        count = len(shared_provider.exchanges)
+        authenticate(client, cluster, **conf(shared_provider))
+        assert len(shared_provider.exchanges) > count
+        requests.append(shared_provider.exchanges[-1])
     assert requests[0] == requests[1]
 
 
 def test_both_clients_send_the_same_assertion(
-    provider: IdentityProvider, cluster: FakeCluster, tmp_path: Any
+    shared_provider: IdentityProvider, cluster: FakeCluster, tmp_path: Any
 ) -> None:
-    key = provider.write_client_key(tmp_path)
+    key = shared_provider.write_client_key(tmp_path)
     forms = []
     for client in (peer, adapter):
         conf = {
             "sasl_oauthbearer_grant_type": JWT_BEARER,
-            "sasl_oauthbearer_token_endpoint_url": provider.token_url,
+            "sasl_oauthbearer_token_endpoint_url": shared_provider.token_url,
             "sasl_oauthbearer_assertion_private_key_file": key,
             "sasl_oauthbearer_assertion_claim_iss": CLIENT_ID,
             "sasl_oauthbearer_assertion_claim_sub": CLIENT_ID,
-            "sasl_oauthbearer_assertion_claim_aud": provider.token_url,
+            "sasl_oauthbearer_assertion_claim_aud": shared_provider.token_url,
             "sasl_oauthbearer_scope": "kafka",
         }
         authenticate(client, cluster, **conf)
-        method, target, headers, form = provider.exchanges[-1]
+        method, target, headers, form = shared_provider.exchanges[-1]
         assert form.pop("assertion").count(".") == 2
         forms.append((method, target, headers, form))
     assert forms[0] == forms[1]
 
 
 def test_both_clients_send_the_same_request_to_sts(
-    provider: IdentityProvider, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    shared_provider: IdentityProvider, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     requests = []
     with running_aws() as aws:
-        aws.web_token = provider.new_token()
+        aws.web_token = shared_provider.new_token()
         for client in (peer, adapter):
             aws.requests.clear()
             authenticate(

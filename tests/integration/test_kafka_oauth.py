@@ -51,12 +51,6 @@ def authority():
     return Authority()
 
 
-@pytest.fixture(scope="module")
-def shared_provider():
-    with IdentityProvider() as provider:
-        yield provider
-
-
 @pytest.fixture
 def provider(shared_provider):
     kept = dict(shared_provider.claims), shared_provider.lifetime_s

@@ -19,12 +19,6 @@ from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityPr
 from tests.support.waiting import wait_until
 
 
-@pytest.fixture(scope="module")
-def shared_provider() -> Iterator[IdentityProvider]:
-    with IdentityProvider() as provider:
-        yield provider
-
-
 @pytest.fixture
 def provider(shared_provider: IdentityProvider) -> Iterator[IdentityProvider]:
     lifetime_s = shared_provider.lifetime_s

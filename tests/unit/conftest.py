@@ -1,4 +1,4 @@
-"""A fake schema registry with clients, ours and confluent-kafka's as reference; a fake identity provider."""
+"""A fake schema registry with clients, ours and confluent-kafka's as reference; an identity provider."""
 
 from __future__ import annotations
 
@@ -29,12 +29,6 @@ def confluent_client(registry: FakeSchemaRegistry) -> Iterator[confluent.SchemaR
     connected = confluent.SchemaRegistryClient({"url": registry.url})
     yield connected
     connected.close()
-
-
-@pytest.fixture(scope="module")
-def shared_provider() -> Iterator[IdentityProvider]:
-    with IdentityProvider() as provider:
-        yield provider
 
 
 @pytest.fixture
