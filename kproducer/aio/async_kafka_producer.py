@@ -445,7 +445,10 @@ class AsyncKafkaProducer:
     def _refuse_late(self) -> None:
         """Fail the records, of all loops, that the transaction can no longer accept."""
         this_loop = asyncio.get_running_loop()
-        for loop, waiting in list(self._by_loop.items()):
+        for loop in list(self._by_loop):
+            waiting = self._by_loop.get(loop)
+            if waiting is None:  # another thread has found that the loop is closed
+                continue
             if loop is this_loop:
                 waiting.refuse_late()
             else:

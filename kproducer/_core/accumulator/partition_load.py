@@ -60,7 +60,7 @@ class PartitionLoad:
         watches_nodes = self._availability_timeout_ms > 0
         asking = set()
         if self._adaptive:
-            asking = {name for name, topic in list(topics.items()) if topic.slots.sticky is not None}
+            asking = {name for name in list(topics) if topics[name].slots.sticky is not None}
         sizes_by_topic: dict[str, list[int]] = {}
         waiting_node_ids: set[int] = set()
         if asking or watches_nodes:

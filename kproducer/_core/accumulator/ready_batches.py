@@ -138,11 +138,14 @@ class ReadyBatches:
         They decline topics without partitions. Also called after a topic was added: the count that came with
         it may be from an older snapshot.
         """
-        topics = list(self._queues.topics.items())
-        for topic, queues in topics:
+        topics = self._queues.topics
+        # Not of items: each would be a new tuple, for which the collector may run, and then other threads.
+        names = list(topics)
+        for topic in names:
+            queues = topics[topic]
             queues.slots.partition_count = snapshot.partition_count(topic) or 0
             queues.partitioner.snapshot = snapshot
-        self._counted_snapshot, self._counted_topics = snapshot, len(topics)
+        self._counted_snapshot, self._counted_topics = snapshot, len(names)
 
     def drain(
         self, snapshot: MetadataSnapshot, nodes: Iterable[Node], max_request_size: int, now_ms: int

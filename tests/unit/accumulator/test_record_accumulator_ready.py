@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from kproducer._core.runtime.clock import NEVER_MS
@@ -359,3 +361,24 @@ def test_many_partitions_with_one_record_each_are_drained_fairly_within_the_memo
     assert sorted(seen) == list(range(5000))
     assert [p for p in seen if p % 2 == 0] == list(range(0, 5000, 2))
     kit.assert_all_memory_is_back()
+
+
+def test_a_topic_that_is_added_by_another_thread_meanwhile_is_no_error() -> None:
+    """Another thread may run wherever the garbage collector does: it calls finalizers, written in Python."""
+    kit = Kit()
+    queues = kit.accumulator.queues
+    for number in range(100):
+        queues.topic(f"t{number}")
+    thresholds = gc.get_threshold()
+
+    def add_topic(*_: object) -> None:
+        queues.topic(f"t{len(queues.topics)}")
+
+    gc.callbacks.append(add_topic)
+    try:
+        gc.set_threshold(1)
+        kit.ready_ids()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(add_topic)
+    assert len(queues.topics) > 100
