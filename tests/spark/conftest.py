@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.fixtures import start_or_skip, versions_under_test
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION, KafkaUnavailableError, java_command
 from tests.support.requirements import REQUIRE_KAFKA, skip_or_fail
+from tests.support.spark.run_pipelines import connect_port
 
 _JOB = Path(__file__).with_name("write_job.py")
 _JOB_TIMEOUT_SECONDS = 280
@@ -72,14 +71,6 @@ def spark() -> Iterator[Any]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
-
-
-@contextlib.contextmanager
-def connect_port() -> Iterator[None]:
-    """Spark's own local Connect server listens on 15002 and nowhere else: one run at a time on a machine."""
-    with (Path(tempfile.gettempdir()) / f"kproducer-connect-{os.getuid()}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.fixture

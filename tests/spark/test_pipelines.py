@@ -14,22 +14,21 @@ import pytest
 
 from kproducer.spark import FullRefreshError
 from kproducer.spark.exactly_once.full_refresh import refuse_full_refresh
-from tests.spark.conftest import SMALL_SPARK, connect_port, require_java
+from tests.spark.conftest import SMALL_SPARK, require_java
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.committed_records import read_committed
 from tests.support.kafka.topics import create_topic
 from tests.support.spark.divided_commit import COMMIT_REST
 from tests.support.spark.driver import SparkDriver, spark_home
 from tests.support.spark.exactly_once_source import FOLDER
+from tests.support.spark.run_pipelines import PLUGIN_PATH, connect_port
 from tests.support.spark.step_trap import StepTrap
 from tests.support.waiting import wait_until
 
 pytest.importorskip("pyspark.pipelines", reason="this version of PySpark has no declarative pipelines")
 yaml = pytest.importorskip("yaml")
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "spark_pipeline"
-TRAPS = ROOT / "tests" / "support" / "spark" / "pipeline_plugins"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_pipeline"
 TOPIC = "pipeline"
 RUN_SECONDS = 200
 #: A pipeline cannot set these itself.
@@ -98,10 +97,7 @@ class Pipeline:
             self._home,
             self.log,
             RUN_SECONDS,
-            {
-                "PYTHONPATH": os.pathsep.join([str(TRAPS), str(ROOT)]),
-                FOLDER: str(self.folder),
-            },
+            {"PYTHONPATH": PLUGIN_PATH, FOLDER: str(self.folder)},
         )
 
     def run(self, *arguments: str) -> int:

@@ -236,8 +236,8 @@ class KafkaCluster:
         self._reserved.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def dump_log(self, *topics: str) -> list[DumpedBatch]:
-        """Every batch of these topics on every node, as Kafka's dump tool prints it.
+    def dump_log(self, *topics: str, is_deep: bool = True) -> list[DumpedBatch]:
+        """Every batch of these topics on every node, as Kafka's dump tool prints it. See ``dump_log_files``.
 
         Raises:
             RuntimeError: the tool failed, or there is no log.
@@ -249,7 +249,7 @@ class KafkaCluster:
             if folder.name.rpartition("-")[0] in topics
             for path in sorted(folder.glob("*.log"))
         ]
-        return dump_log_files(files)
+        return dump_log_files(files, is_deep)
 
     def _prepare_node(
         self, address: NodeAddress, addresses: list[NodeAddress], extra: dict[str, str]

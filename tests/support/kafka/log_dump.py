@@ -12,6 +12,7 @@ from tests.support.kafka.maven_artifacts import DUMP_TOOL_VERSION
 
 _BATCH_LINE = re.compile(
     r"baseOffset: (?P<base>\d+) lastOffset: (?P<last>\d+) count: (?P<count>\d+) "
+    r".*producerId: (?P<producer>-?\d+) producerEpoch: (?P<epoch>-?\d+) "
     r".*magic: (?P<magic>\d) compresscodec: (?P<codec>\S+) .*isvalid: (?P<valid>\w+)"
 )
 _PROBLEM_LINE = re.compile(
@@ -20,7 +21,7 @@ _PROBLEM_LINE = re.compile(
 
 
 class DumpedBatch(NamedTuple):
-    """One record batch as printed by the tool. ``is_valid``: its checksum is correct."""
+    """One record batch as printed by the tool. ``is_valid``: its checksum is correct; -1: no producer id."""
 
     file: str
     base_offset: int
@@ -29,10 +30,12 @@ class DumpedBatch(NamedTuple):
     magic: int
     codec: str
     is_valid: bool
+    producer_id: int
+    producer_epoch: int
 
 
-def dump_log_files(paths: Sequence[Path]) -> list[DumpedBatch]:
-    """Run the dump tool over log segments, decoding every record.
+def dump_log_files(paths: Sequence[Path], is_deep: bool = True) -> list[DumpedBatch]:
+    """Run the dump tool over log segments, decoding every record if ``is_deep``.
 
     Raises:
         RuntimeError: the tool failed or reported an error that does not belong to one batch.
@@ -40,7 +43,7 @@ def dump_log_files(paths: Sequence[Path]) -> list[DumpedBatch]:
     if not paths:
         raise RuntimeError("no log files to check")
     joined = ",".join(str(path) for path in paths)
-    arguments = ["--deep-iteration", "--files", joined]
+    arguments = [*(["--deep-iteration"] if is_deep else []), "--files", joined]
     output = run_java(DUMP_TOOL_VERSION, "kafka.tools.DumpLogSegments", arguments)
     return parse_dump(output)
 
@@ -62,6 +65,8 @@ def parse_dump(output: str) -> list[DumpedBatch]:
                     int(match["magic"]),
                     match["codec"].lower(),
                     match["valid"] == "true",
+                    int(match["producer"]),
+                    int(match["epoch"]),
                 )
             )
         elif _PROBLEM_LINE.match(line):

@@ -1,17 +1,21 @@
-"""A streaming query whose processes are killed at every step of the protocol: ``make exactly-once-chaos``.
+"""Streaming queries whose processes are killed at every step of the protocol: ``make exactly-once-chaos``.
 
-Spark reads files and writes their rows to a topic, exactly once. The driver, executors and Python workers are
-killed at random moments and at named steps of the protocol, while brokers go down and come back. One
-``read_committed`` reader follows the topic, and another reads everything at the end. Prints a history and the
-verdict. The exit code is 0 if each row is there once, no task was ever partly visible, no replay was refused,
-and the requested numbers of kills and micro-batches were reached. Only kills of Spark's processes count; if
-the process had already ended, another kill replaces it.
+Spark reads files and writes their rows to a topic, exactly once: as text, in each format, and as a pipeline
+that is run again and again. Rows that cannot be written become dead letters, except of the text. The driver,
+executors and Python workers are killed at random moments and at named steps of the protocol, while brokers go
+down and come back. One ``read_committed`` reader follows each topic, and another reads everything at the end.
+Prints a history and a verdict for each variant. The exit code is 0 if each row and each dead letter is there
+once, in order and in the same transaction as the others of its task, no task was ever partly visible, no
+replay was refused, and each variant reached its share of the requested kills and micro-batches. Only kills of
+Spark's processes count; if the process had already ended, another kill replaces it.
 ``--break markers`` (tasks do not check whether they were committed), ``--break delivery`` (the at-least-once
 sink) and ``--break isolation`` (``read_uncommitted``) must fail.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import itertools
 import random
 import signal
@@ -26,10 +30,11 @@ from confluent_kafka import KafkaException
 
 from tests.support.chaos.command_line import EXTRA_LIFETIME_SECONDS, fault_arguments, say, three_nodes
 from tests.support.kafka.cluster import KafkaCluster, KafkaNode
-from tests.support.kafka.topics import await_in_sync, create_topic, in_sync_count
+from tests.support.kafka.topics import await_in_sync, in_sync_count
 from tests.support.spark.driver import COMMITTER, WORKER, send_signal
 from tests.support.spark.exactly_once_query import ExactlyOnceQuery, Judgement, failures_of
-from tests.support.spark.exactly_once_rows import PARTITIONS
+from tests.support.spark.exactly_once_variants import VARIANTS, Variant
+from tests.support.spark.run_pipelines import connect_port
 
 CHAOS_PROPERTIES = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -38,7 +43,6 @@ CHAOS_PROPERTIES = {
     "transaction.state.log.num.partitions": "3",
     "offsets.topic.num.partitions": "3",
 }
-TOPIC = "exactly-once"
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 SETTLE_SECONDS = 180.0
 #: Steps in a task and in the driver's commit: the process that reaches each of them is killed.
@@ -56,10 +60,20 @@ Fault = Callable[[], bool]
 
 
 class Asked(NamedTuple):
-    """Minimum numbers of kills of Spark's processes and of micro-batches: with fewer, the run fails."""
+    """Minimum numbers of kills of Spark's processes and of micro-batches: with fewer, the run fails.
+
+    Attributes:
+        share, shares: which of so many parts of all faults.
+    """
 
     batches: int
     kills: int
+    share: int = 0
+    shares: int = 1
+
+    def part(self, share: int, shares: int) -> Asked:
+        """One of several equal parts."""
+        return Asked(self.batches // shares, self.kills // shares, share, shares)
 
 
 class ExactlyOnceChaos:
@@ -82,6 +96,7 @@ class ExactlyOnceChaos:
         self._cluster = cluster
         self._query = query
         self._pause = pause
+        self._seed = seed
         self._chance = random.Random(seed)
         self._down: KafkaNode | None = None
         self.kills: Counter[str] = Counter()
@@ -91,10 +106,11 @@ class ExactlyOnceChaos:
 
     def run(self, asked: Asked, deadline_seconds: float) -> None:
         """Spread the kills over the micro-batches until done or out of time; then bring up all brokers."""
+        self._chance = random.Random(f"{self._seed} {asked.share}")
         deadline = time.monotonic() + deadline_seconds
         self._query.start_driver()
         self._query.await_batch(2)
-        faults = self._plan(asked.kills)
+        faults = self._plan(asked)
         while faults:
             if time.monotonic() > deadline:
                 self._query.tell(f"time is up; {len(faults)} faults were not tried")
@@ -109,20 +125,28 @@ class ExactlyOnceChaos:
             self._pause(self._chance.uniform(0, 1))
         if self._down is not None:
             self._bring_up()
+        self._await_replicas()
         while self._query.batch + 1 < asked.batches and time.monotonic() < deadline:
             self._query.await_batch(self._query.batch + 1)
 
-    def _plan(self, kills: int) -> list[Fault]:
-        """Every named step, random kills up to the number, and broker faults in between."""
+    def _plan(self, asked: Asked) -> list[Fault]:
+        """Of every named step and random kills up to the number, a share; and broker faults in between."""
+        # The same for all shares, so that together they have every step.
+        chance, total = random.Random(self._seed), asked.kills * asked.shares
         steps = self._query.steps_of
         named: list[Fault] = [partial(self.kill_one_at, step) for step in steps(*TASK_STEPS, *DRIVER_STEPS)]
         named += [partial(self.kill_all_at, step) for step in steps(*LAST_STEPS)]
-        zombies: list[Fault] = [partial(self.revive_at, step) for step in steps(*ZOMBIE_STEPS)]
+        # Two runs of a pipeline would need the same port.
+        replace = self.kill_all_at if self._query.variant.is_pipeline else self.revive_at
+        zombies: list[Fault] = [partial(replace, step) for step in steps(*ZOMBIE_STEPS)]
         # Each kind at least once.
-        faults = [*named, *self._anywhere]
-        faults += [self._any_kill() for _ in range(kills - len(faults))]
-        self._chance.shuffle(faults)
-        faults = faults[:kills] + zombies[: kills // 10]
+        kinds = self._anywhere
+        faults = [*named, *kinds]
+        faults += chance.choices(list(kinds), list(kinds.values()), k=max(total - len(faults), 0))
+        chance.shuffle(faults)
+        faults = [*faults[:total], *zombies[: total // 10]][asked.share :: asked.shares]
+        if self._query.variant.is_pipeline:
+            faults.append(self._kill_driver)  # the share may have no kill of a whole run
         self._chance.shuffle(faults)
         brokers = [self._disturb_brokers] * (len(faults) // 2)
         return [
@@ -134,11 +158,12 @@ class ExactlyOnceChaos:
 
     @property
     def _anywhere(self) -> dict[Fault, int]:
-        """Kills at any moment, and their weights. Named steps already kill the driver often enough."""
+        """Kills at any moment, and their weights."""
         return {
             self._kill_worker: 4,
             self._kill_executor: 2,
-            self._kill_driver: 0,
+            # Named steps already kill the driver of a query often enough.
+            self._kill_driver: 8 if self._query.variant.is_pipeline else 0,
             self._orphan_worker: 2,
             self._kill_committer: 2,
         }
@@ -272,7 +297,7 @@ class ExactlyOnceChaos:
         await_in_sync(self._are_in_sync, SETTLE_SECONDS)
 
     def _are_in_sync(self) -> bool:
-        topics = (self._query.topic, "__transaction_state", "__consumer_offsets")
+        topics = (*self._query.topics, "__transaction_state", "__consumer_offsets")
         try:
             return all(in_sync_count(self._cluster.bootstrap_servers, topic) in (0, 3) for topic in topics)
         except (KafkaException, KeyError):
@@ -309,52 +334,70 @@ def report(chaos: ExactlyOnceChaos, query: ExactlyOnceQuery, judgement: Judgemen
     print(f"brokers: {listed(chaos.brokers)}; drivers started {query.runs}")
     print(f"micro-batches: {query.batch + 1} (requested: {asked.batches})")
     print(f"queries that failed and were restarted: {listed(query.failures)}")
-    print(f"reader that followed:  {judgement.live}")
-    print(f"reader at the end:     {judgement.final}")
+    for topic in query.topics:
+        print(f"{topic}, followed:   {judgement.live[topic]}")
+        print(f"{topic}, at the end: {judgement.final[topic]}")
     print(f"refused replays: {len(judgement.refusals)}")
-    for example in (*judgement.refusals, *judgement.live.examples[:10], *judgement.final.examples[:10]):
+    verdicts = (*judgement.live.values(), *judgement.final.values())
+    for example in (*judgement.refusals, *(example for each in verdicts for example in each.examples[:10])):
         print(f"  {example}")
+
+
+def run_variant(variant: Variant, cluster: KafkaCluster, arguments: argparse.Namespace, asked: Asked) -> bool:
+    """Inject one variant's share of the faults. Returns whether it passed."""
+    say(f"{variant.name}:")
+    with contextlib.ExitStack() as stack:
+        if variant.is_pipeline:
+            stack.enter_context(connect_port())
+        query = ExactlyOnceQuery(
+            cluster,
+            f"exactly-once-{variant.name}",
+            arguments.master,
+            variant=variant,
+            breakage=arguments.breakage,
+            seed=arguments.seed + asked.share,
+            lifetime_seconds=int(arguments.seconds) + EXTRA_LIFETIME_SECONDS,
+            say=say,
+        )
+        stack.callback(query.close)
+        chaos = ExactlyOnceChaos(cluster, query, arguments.seed)
+        chaos.run(asked, arguments.seconds / asked.shares)
+        query.finish()
+        judgement = query.judge()
+    report(chaos, query, judgement, asked)
+    reasons = reasons_to_fail(chaos, query, judgement, asked)
+    if reasons:
+        say(f"{variant.name} FAILED: {'; '.join(reasons)}; checkpoint and logs are in {query.folder}")
+    elif not arguments.keep:
+        query.remove_folder()
+    return not reasons
 
 
 def main() -> int:
     parser = fault_arguments(__doc__, ("markers", "delivery", "isolation"), seconds=3000)
     parser.add_argument("--batches", type=int, default=200)
-    parser.add_argument("--kills", type=int, default=32)
+    parser.add_argument("--kills", type=int, default=40)
+    names = [variant.name for variant in VARIANTS]
+    parser.add_argument("--variants", nargs="+", choices=names, default=names, help="default: all")
     parser.add_argument("--master", default=LOCAL_CLUSTER)
     parser.add_argument("--keep", action="store_true", help="do not delete the checkpoint and logs")
     arguments = parser.parse_args()
-    asked = Asked(arguments.batches, arguments.kills)
+    variants = [variant for variant in VARIANTS if variant.name in arguments.variants]
+    if arguments.kills < len(variants):
+        parser.error(f"{len(variants)} variants need at least as many kills")
+    random.Random(arguments.seed).shuffle(variants)
     what = (
-        f"Spark on {arguments.master}; at least {asked.batches} micro-batches and {asked.kills} kills of its "
-        "processes"
+        f"Spark on {arguments.master}; {', '.join(variant.name for variant in variants)}; at least "
+        f"{arguments.batches} micro-batches and {arguments.kills} kills of its processes"
     )
     with three_nodes(arguments, CHAOS_PROPERTIES, what) as cluster:
-        create_topic(cluster.bootstrap_servers, TOPIC, PARTITIONS)
-        query = ExactlyOnceQuery(
-            cluster.bootstrap_servers,
-            TOPIC,
-            arguments.master,
-            breakage=arguments.breakage,
-            seed=arguments.seed,
-            lifetime_seconds=int(arguments.seconds) + EXTRA_LIFETIME_SECONDS,
-            say=say,
-        )
-        try:
-            chaos = ExactlyOnceChaos(cluster, query, arguments.seed)
-            chaos.run(asked, arguments.seconds)
-            query.finish()
-            judgement = query.judge()
-        finally:
-            query.close()
-    report(chaos, query, judgement, asked)
-    reasons = reasons_to_fail(chaos, query, judgement, asked)
-    if reasons:
-        print(f"FAILED: {'; '.join(reasons)}; checkpoint and logs are in {query.folder}", flush=True)
-        return 1
-    print("PASSED", flush=True)
-    if not arguments.keep:
-        query.remove_folder()
-    return 0
+        asked = Asked(arguments.batches, arguments.kills)
+        passed = [
+            run_variant(variant, cluster, arguments, asked.part(share, len(variants)))
+            for share, variant in enumerate(variants)
+        ]
+    print("PASSED" if all(passed) else "FAILED", flush=True)
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":

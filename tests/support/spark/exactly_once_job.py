@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.spark.driver import RUN_NAME
-from tests.support.spark.exactly_once_rows import PARTITIONS, SKIPPED
 from tests.support.spark.exactly_once_source import TrappedSource
 
 FAILED = "QUERY FAILED: "
@@ -24,40 +23,43 @@ _ONE_FILE = str(4 * 1024 * 1024)
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
+SESSION = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": _QUICK_START,
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": _QUICK_START,
+    # Executors are killed more often than the default limit allows.
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.task.maxFailures": "4",
+    "spark.sql.files.maxPartitionBytes": _ONE_FILE,
+    "spark.sql.files.openCostInBytes": _ONE_FILE,
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
 def make_session(master: str) -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("exactly once")
-    for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "512m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": _QUICK_START,
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": _QUICK_START,
-        # Executors are killed more often than the default limit allows.
-        "spark.deploy.maxExecutorRetries": "-1",
-        "spark.task.maxFailures": "4",
-        "spark.sql.files.maxPartitionBytes": _ONE_FILE,
-        "spark.sql.files.openCostInBytes": _ONE_FILE,
-        "spark.sql.session.timeZone": "UTC",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = builder.config(map=SESSION).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def start(spark: Any, folder: Path, settings: dict[str, Any]) -> Any:
-    """Start the query: each row goes to the partition that its number selects."""
+def read_rows(spark: Any, folder: Path, settings: dict[str, Any]) -> Any:
+    """The rows of the source files; each names its partition."""
     lines = spark.readStream.format("text").option("maxFilesPerTrigger", settings["files"])
-    rows = (
-        lines.load(str(folder / "source"))
-        .where(f"NOT startswith(value, '{SKIPPED}')")
-        .selectExpr("value", f"CAST(split(value, ' ')[1] AS INT) % {PARTITIONS} AS partition")
-    )
+    rows = lines.load(str(folder / "source")).where(settings["condition"])
+    return rows.selectExpr(*settings["columns"])
+
+
+def start(spark: Any, folder: Path, settings: dict[str, Any]) -> Any:
+    """Start the query."""
+    rows = read_rows(spark, folder, settings)
     writer = rows.writeStream.format("trapped").option("checkpointLocation", str(folder / "checkpoint"))
     return writer.options(**settings["options"]).start()
 

@@ -20,8 +20,9 @@ from tests.support.spark.driver import WORKER, SparkDriver, send_signal
 from tests.support.spark.exactly_once_chaos import Asked, ExactlyOnceChaos, reasons_to_fail
 from tests.support.spark.exactly_once_query import Judgement
 from tests.support.spark.exactly_once_rows import Verdict
+from tests.support.spark.exactly_once_variants import VARIANTS, Variant
 
-GOOD = Judgement(Verdict(expected=1, seen=1), Verdict(expected=1, seen=1), [])
+GOOD = Judgement({"rows": Verdict(1, 1)}, {"rows": Verdict(1, 1), "rows.dlq": Verdict(1, 1)}, [])
 MINUTE = 60.0
 
 
@@ -60,9 +61,10 @@ class FakeDriver:
 class FakeQuery:
     """Micro-batches run as soon as a thread waits for them; each thread that is waited for takes a step."""
 
-    topic = "rows"
+    topics = ("rows",)
 
-    def __init__(self, rarity: int = 1) -> None:
+    def __init__(self, rarity: int = 1, variant: Variant = VARIANTS[0]) -> None:
+        self.variant = variant
         self.driver = FakeDriver(rarity)
         self.batch = -1
         self.lines: list[str] = []
@@ -140,11 +142,18 @@ def test_frozen_drivers_and_brokers_are_no_kills(new_chaos) -> None:
     assert chaos.kills.total() == 32
 
 
-def test_every_named_step_is_among_the_kills(new_chaos) -> None:
-    chaos = new_chaos(FakeQuery())
-    chaos.run(Asked(batches=20, kills=32), MINUTE)
+def test_every_named_step_is_among_the_kills_of_all_variants(new_chaos) -> None:
+    named = 0
+    for share, variant in enumerate(VARIANTS):
+        chaos, asked = new_chaos(FakeQuery(variant=variant)), Asked(20, 32).part(share, len(VARIANTS))
+        chaos.run(asked, MINUTE)
+        assert chaos.kills.total() >= asked.kills > 0
+        if variant.is_pipeline:
+            assert chaos.kills["driver"] > 0
+            assert chaos.zombies == 0
+        named += chaos.named
     steps = (exactly_once_chaos.TASK_STEPS, exactly_once_chaos.DRIVER_STEPS, exactly_once_chaos.LAST_STEPS)
-    assert chaos.named == sum(map(len, steps))
+    assert named >= sum(map(len, steps))
 
 
 def test_a_process_that_is_gone_when_the_signal_comes_is_no_kill(
@@ -173,7 +182,11 @@ def test_a_run_that_is_out_of_time_says_what_it_lacks(new_chaos) -> None:
 def test_wrong_rows_and_refused_replays_fail(new_chaos) -> None:
     query, asked = FakeQuery(), Asked(batches=0, kills=0)
     chaos = new_chaos(query)
-    for judgement in (GOOD._replace(refusals=["refused"]), GOOD._replace(final=Verdict(1, 2, duplicates=1))):
+    for judgement in (
+        GOOD._replace(refusals=["refused"]),
+        GOOD._replace(final={"rows": Verdict(1, 2, duplicates=1)}),
+        GOOD._replace(final={"rows": Verdict(1, 1), "rows.dlq": Verdict()}),
+    ):
         assert reasons_to_fail(chaos, query, judgement, asked) == ["rows or replays are wrong"]
 
 
