@@ -34,10 +34,12 @@ from benchmarks import (
     request_profile,
 )
 from benchmarks.clients import (
+    ARROW,
     BY_NAME,
     CLIENTS,
     JAVA,
     MAIN,
+    MANY,
     NATIVE,
     available_clients,
     default_batch_bytes,
@@ -67,7 +69,7 @@ _GROUPS = (*_SHARES, "idempotence", "import", "ceiling", "requests", "profile")
 _GROUPS_ON_KAFKA = {"throughput", "low-rate", "ceiling"}
 _RUN_SECONDS = 0.4
 _CEILING_BATCHES = (16_384, 1_000_000)
-_PROFILED = (MAIN, "kproducer send_many", "kproducer send_arrow")
+_PROFILED = (MAIN, MANY, ARROW)
 #: Rows on Apache Kafka, unless the arguments name some.
 _KAFKA_ROWS = ("100 B", "1 kB, lz4")
 #: Groups of cases: each case has a name and a topic, and each client a process.

@@ -21,6 +21,8 @@ ASYNC_SENDS, ASYNC_MANY_SENDS = (f"kproducer async, {count} gathered sends" for 
 AIOKAFKA = "aiokafka"
 AIOKAFKA_SENDS, AIOKAFKA_MANY_SENDS = (f"aiokafka, {count} gathered sends" for count in ("1,000", "10,000"))
 KAFKA_PYTHON = "kafka-python"
+MANY, ARROW = "kproducer send_many", "kproducer send_arrow"
+PRODUCE_BATCH = "confluent-kafka, produce_batch"
 #: kproducer's adapters, and the clients whose interface they have.
 ADAPTERS = {
     "kproducer.compat.confluent_kafka, callback": REFERENCE,
@@ -71,8 +73,8 @@ CLIENTS = (
     Client("kproducer send, results read", "kproducer", f"{_OURS}:ReadFutureSession", NATIVE),
     Client("kproducer send, futures dropped", "kproducer", f"{_OURS}:DroppedFutureSession", NATIVE),
     Client(CALLBACK, "kproducer", f"{_OURS}:CallbackSession", NATIVE),
-    Client("kproducer send_many", "kproducer", f"{_OURS}:ManySession", NATIVE, method="send_many"),
-    Client("kproducer send_arrow", "kproducer", f"{_OURS}:ArrowSession", NATIVE, method="send_arrow"),
+    Client(MANY, "kproducer", f"{_OURS}:ManySession", NATIVE, method="send_many"),
+    Client(ARROW, "kproducer", f"{_OURS}:ArrowSession", NATIVE, method="send_arrow"),
     Client(ASYNC_SUBMIT, "kproducer", f"{_OURS}:AsyncSubmitSession", NATIVE),
     Client(ASYNC_SENDS, "kproducer", f"{_OURS}:AsyncSendsSession", NATIVE, gathered=1_000),
     Client(ASYNC_MANY_SENDS, "kproducer", f"{_OURS}:AsyncSendsSession", NATIVE, gathered=10_000),
@@ -80,7 +82,7 @@ CLIENTS = (
     Client(REFERENCE, "confluent-kafka", f"{_PEERS}:ConfluentCallbackSession"),
     Client(POLL_THREAD, "confluent-kafka", f"{_PEERS}:ConfluentPollThreadSession"),
     Client("confluent-kafka, no callback", "confluent-kafka", f"{_PEERS}:ConfluentSession"),
-    Client("confluent-kafka, produce_batch", "confluent-kafka", f"{_PEERS}:ConfluentBatchSession"),
+    Client(PRODUCE_BATCH, "confluent-kafka", f"{_PEERS}:ConfluentBatchSession"),
     Client(AIOKAFKA, "aiokafka", f"{_PEERS}:AiokafkaSession"),
     Client(AIOKAFKA_SENDS, "aiokafka", f"{_PEERS}:AiokafkaSendsSession", gathered=1_000),
     Client(AIOKAFKA_MANY_SENDS, "aiokafka", f"{_PEERS}:AiokafkaSendsSession", gathered=10_000),
@@ -96,7 +98,7 @@ CLIENTS = (
 )
 #: The clients of the groups of rows other than "throughput", which has all.
 CLIENTS_OF_GROUP = {
-    "small-batches": (MAIN, CALLBACK, REFERENCE, POLL_THREAD),
+    "small-batches": (MAIN, CALLBACK, MANY, ARROW, REFERENCE, POLL_THREAD, PRODUCE_BATCH),
     "partitions": (MAIN, REFERENCE, POLL_THREAD),
 }
 _PORTABLE_CLIENT = Client(PORTABLE, "kproducer", "benchmarks.portable_session:PortableIoSession", NATIVE)

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.clients import BY_NAME, MAIN, REFERENCE
+from benchmarks.clients import BY_NAME, MAIN, MANY, REFERENCE
 from benchmarks.clusters import KafkaBench
 from benchmarks.figures import percentile
 from benchmarks.low_rate import OURS, PEER
@@ -36,7 +36,7 @@ from tests.support.certificates import Authority
 from tests.support.kafka import sasl
 from tests.support.kafka.maven_artifacts import NEWEST_VERSION
 
-CLIENTS = (MAIN, "kproducer send_many", REFERENCE)
+CLIENTS = (MAIN, MANY, REFERENCE)
 WORKLOADS = (
     Workload(OWN_DEFAULTS, 100),
     Workload(OWN_DEFAULTS, 1000),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from kproducer import KafkaProducer
+from kproducer import KafkaProducer, TopicPartition
 
 
 def _engine(producer: KafkaProducer) -> Any:
@@ -76,6 +76,11 @@ def armed_partitions(producer: KafkaProducer) -> int:
     """How many partitions the lanes have now."""
     queues = _engine(producer).accumulator.queues.all_queues()
     return sum(queue.slot.part is not None for queue in queues)
+
+
+def is_armed(producer: KafkaProducer, topic_partition: TopicPartition) -> bool:
+    """Whether a lane has the partition."""
+    return accumulator(producer).queues.queue_of(topic_partition).slot.part is not None
 
 
 def uses_transaction_version_2(producer: KafkaProducer) -> bool:

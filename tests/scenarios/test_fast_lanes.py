@@ -11,6 +11,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kproducer import (
@@ -396,21 +397,29 @@ def test_a_caller_that_is_interrupted_while_it_disarms_keeps_no_record(
 
     sent = producer.send_many(3)
     accumulator.queues.adopt = interrupt_once
+    accumulator.queues.queue_of(TopicPartition("t", 0)).slot.part.refuse()
     with pytest.raises(KeyboardInterrupt):
-        producer.kafka.send_many("t", [b"v"] * 1000)
+        producer.send()
     assert [each.metadata().offset for each in sent] == [2, 3, 4]
 
 
-def test_calls_that_send_many_records_make_no_lane(
-    stage: Stage, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("call", ["send_many", "send_arrow"])
+def test_bulk_calls_need_no_round_of_the_io_thread_for_each_batch(
+    stage: Stage, cluster: FakeCluster, secure: Secure, call: str
 ) -> None:
-    monkeypatch.setattr(fast_lanes, "_BULK_PAUSE_MS", 600_000)  # however slow this machine is
-    producer = stage.producer(cluster, **{**_state, "linger_ms": 60_000})
-    for _ in range(3):
-        sent = producer.kafka.send_many("t", [b"v"] * 100)
-        producer.kafka.flush(PATIENCE_S)
-        assert sent.succeeded_count == 100
-    assert internals.lane(producer.kafka) is None
+    producer = armed(stage, secure(cluster), batch_size=1000)
+    values = [b"%d" % number + random.randbytes(90) for number in range(3000)]
+    polls, requests = stage.polls.count, len(cluster.requests(PRODUCE))
+    if call == "send_many":
+        sent = producer.kafka.send_many("t", values)
+    else:
+        sent = producer.kafka.send_arrow("t", pa.table({"value": values}))
+    producer.kafka.flush(PATIENCE_S)
+    assert sent.offsets().tolist() == list(range(2, 3002))
+    assert [record.value for record in cluster.records("t")[2:]] == values
+    assert len(cluster.requests(PRODUCE)) - requests > 100
+    assert stage.polls.count - polls < 50
+    assert internals.armed_partitions(producer.kafka) == 1
 
 
 def test_records_that_the_lane_cannot_take_keep_their_place(stage: Stage, cluster: FakeCluster) -> None:

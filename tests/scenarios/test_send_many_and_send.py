@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kproducer import KafkaError, KafkaProducer, MetadataTimeoutError
+from kproducer import KafkaError, KafkaProducer, MetadataTimeoutError, TopicPartition
+from kproducer._core.kernel import data_plane
 from kproducer.testing.fakebroker import FakeCluster
+from tests.scenarios import internals
 from tests.scenarios.harness import PATIENCE_S
 
 PARTITION_COUNT = 3
@@ -26,15 +28,26 @@ def cluster() -> Iterator[FakeCluster]:
     assert made.violations == []
 
 
-@pytest.fixture(scope="module", params=["none", "gzip"])
+#: Whether the partitions of ``test_any_rows`` are armed before.
+ARMED = "armed"
+
+
+@pytest.fixture(scope="module", params=["none", "gzip", ARMED, "gzip, " + ARMED])
 def kafka(cluster: FakeCluster, request: pytest.FixtureRequest) -> Iterator[KafkaProducer]:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("KPRODUCER_FAST_LANE", "1")
+        yield from opened(cluster, request.param)
+
+
+def opened(cluster: FakeCluster, param: str) -> Iterator[KafkaProducer]:
     producer = KafkaProducer(
         cluster.bootstrap_servers,
         linger_ms=1,
         batch_size=300,
         max_block_ms=2000,
         max_request_size=400,
-        compression_type=request.param,
+        compression_type="gzip" if "gzip" in param else "none",
+        client_id=param,
     )
     yield producer
     producer.close(PATIENCE_S)
@@ -65,6 +78,17 @@ plain_rows = st.tuples(
 )
 
 
+def arm(kafka: KafkaProducer, topics: list[str]) -> None:
+    """Send as many records to each partition of them; new metadata take all partitions back."""
+    places = [TopicPartition(topic, number) for topic in topics for number in range(PARTITION_COUNT)]
+    for _ in range(100):
+        for future in [kafka.send(place.topic, b"-", None, None, place.partition, 5) for place in places]:
+            future.result(PATIENCE_S)
+        if all(internals.is_armed(kafka, place) for place in places):
+            return
+    raise AssertionError("the partitions are not armed")
+
+
 def one_by_one(kafka: KafkaProducer, topic: str, given_rows: list[Any]) -> list[Any]:
     outcomes: list[Any] = []
     for value, key, header, partition, time in given_rows:
@@ -93,6 +117,8 @@ def test_any_rows(kafka: KafkaProducer, cluster: FakeCluster, given_rows: list[A
         given_rows = [(*row[:4], 5 if row[4] is None else row[4]) for row in given_rows]
     for topic in (many, singly):
         cluster.create_topic(topic, PARTITION_COUNT)
+    if ARMED in kafka.config.client_id and data_plane is not None:
+        arm(kafka, [many, singly])
     result = kafka.send_many(many, *map(list, zip(*given_rows, strict=True)))
     outcomes = one_by_one(kafka, singly, given_rows)
     failures = dict(result.failures(PATIENCE_S))

@@ -43,8 +43,8 @@ class FakeProducer:
             send=self._send,
             # The time is a mark: real records never have it.
             clock=SimpleNamespace(wall_ms=lambda: -1),
-            use_no_lanes=lambda topic: None,
             snapshot=_NOTHING_KNOWN,
+            transaction=None,
             check_needs_no_objects=lambda call: None,
             await_partition_count=lambda topic, partition=None: _PARTITIONS,
             known_partition_count=lambda topic: 0,

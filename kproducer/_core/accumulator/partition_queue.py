@@ -136,7 +136,6 @@ class PartitionQueue:
             queues.active[self] = None
             queues.note_expiry(batch.created_ms + queues.longest_open_ms)
             queues.note_expiry(batch.closed_ms + queues.delivery_timeout_ms)
-        queues.topics[self.topic_partition.topic].armed.discard(self)
         # Nothing is called here, so no interruption comes between.
         self.batches, self.open_batch, self.next_order = batches, open_batch, part.next_order
         self.slot.part, part.detached = None, None
@@ -156,9 +155,7 @@ class PartitionQueue:
             MemoryError: nothing has changed.
         """
         self.slot.appender = None
-        armed = self._all.topics[self.topic_partition.topic].armed
         try:
-            armed.add(self)
             rows = [
                 (
                     each,
@@ -175,7 +172,6 @@ class PartitionQueue:
             part.fills_batches = self.fills_batches
             part.arm(lane, rows, self.open_batch is not None)
         except BaseException:
-            armed.discard(self)
             self.fill_slot_locked()
             raise
         self.open_batch, self.batches, self.slot.part = None, nothing, part
@@ -318,9 +314,6 @@ class TopicQueues:
         slots: the queues' slots and the sticky choice, for compiled code.
         ratio: the topic's compression estimate.
         partitioner: for records without a partition.
-        armed: the queues that a lane has at present.
-        bulk_ms: when a call sent many records to the topic; it is not armed for a while, because such calls
-            have a faster way into batches in Python.
     """
 
     def __init__(
@@ -332,8 +325,6 @@ class TopicQueues:
     ) -> None:
         self.topic = topic
         self.queues: list[PartitionQueue | None] = []
-        self.armed: set[PartitionQueue] = set()
-        self.bulk_ms = -1_000_000
         self.slots = TopicSlots()
         self.ratio = ratio
         self.partitioner = BuiltInPartitioner(

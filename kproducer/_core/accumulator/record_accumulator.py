@@ -431,19 +431,6 @@ class RecordAccumulator:
 
     # -- sending ---------------------------------------------------------------------------------------
 
-    def use_no_lanes(self, topic: str) -> None:
-        """Many records for this topic follow at once. Any thread."""
-        topic_queues = self._topics.get(topic)
-        if topic_queues is not None:
-            topic_queues.bulk_ms = self._clock.monotonic_ms()
-            armed = list(topic_queues.armed)
-            try:
-                for queue in armed:
-                    queue.disarm()
-            finally:
-                if armed:
-                    self.pool.on_wait()  # wakes the sender, which has to send what the lanes would have sent
-
     def adopt(self, fast: Any) -> ProducerBatch:
         """What a lane's batch becomes when Python takes it over. After an interruption, call it again."""
         batch: ProducerBatch | None = fast.successor

@@ -43,6 +43,8 @@ class BulkContext:
         clock: of the producer.
         rules: what the settings say about each record.
         may_change_topics: there are interceptors that may send records to other topics.
+        transaction: the one to which the records of a call belong; ``None``: the producer has none, or a sink
+            sends.
     """
 
     def __init__(self, engine: ProducerEngine, lifecycle: EngineLifecycle, send: SendFunction) -> None:
@@ -52,8 +54,7 @@ class BulkContext:
         self._lifecycle = lifecycle
         self.send = send
         self._transactions = engine.admission.transactions
-        #: The one to which the records of a call belong; ``None``: the producer has none, or those of a sink.
-        self._transaction: OpenTransaction | None = None
+        self.transaction: OpenTransaction | None = None
         #: By topic, the newest snapshot that lacked a partition which was waited for.
         self._judged_by: dict[str, MetadataSnapshot] = {}
         self.may_change_topics = self.rules.interceptors.has_send_hooks
@@ -75,7 +76,7 @@ class BulkContext:
         """Run a call. In a transaction, refused records prevent the commit, as with ``send``."""
         if self._transactions is None:
             return run()
-        self._transaction = self._transactions.check_send()
+        self.transaction = self._transactions.check_send()
         try:
             result = run()
         except BaseException as error:
@@ -93,19 +94,15 @@ class BulkContext:
             KafkaError: as ``TransactionStateMachine.check_send``.
         """
         if self._transactions is not None:
-            self._transactions.check_send(self._transaction)
+            self._transactions.check_send(self.transaction)
 
     def fast_slots_of(self, topic: str) -> TopicSlots | None:
         """The ``TopicSlots`` of a topic; ``None`` while its records have to take the general path."""
         transactions = self._transactions
-        if transactions is not None and self._transaction not in (None, transactions.transaction):
+        if transactions is not None and self.transaction not in (None, transactions.transaction):
             return None
         slots: TopicSlots | None = self._lifecycle.fast_send.slots_of(topic)
         return slots
-
-    def use_no_lanes(self, topic: str) -> None:
-        """Many records for this topic follow: see ``RecordAccumulator.use_no_lanes``."""
-        self._engine.admission.use_no_lanes(topic)
 
     def send_serialized(
         self, topic: str, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
@@ -194,4 +191,4 @@ class BulkContext:
     def note_refusal(self, error: KafkaError) -> None:
         """A record was refused: a transaction must not be committed without it."""
         if self._transactions is not None:
-            self._transactions.send_failed(error, self._transaction)
+            self._transactions.send_failed(error, self.transaction)

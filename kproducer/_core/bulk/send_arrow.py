@@ -128,15 +128,13 @@ class _ArrowCall:
             self._producer.check_send()
         except KafkaError as error:
             general_path.ending = error.with_outcome(Outcome.NOT_SENT)
+        transaction = self._producer.transaction
         if locations is None:
-            rows.start_chunk(0, self.rows_by_result)
+            rows.start_chunk(0, self.rows_by_result, transaction=transaction)
         else:
             self._first_location = locations.grow(count)
-            rows.start_chunk(
-                self._first_location, locations.batch_results, locations.runs, *locations.kernel_columns()
-            )
-        for topic in self._topics.values():
-            self._producer.use_no_lanes(topic)
+            columns = (locations.runs, *locations.kernel_columns())
+            rows.start_chunk(self._first_location, locations.batch_results, *columns, transaction=transaction)
         try:
             row = 0
             while row < count and general_path.ending is None:
@@ -196,7 +194,6 @@ class _ArrowCall:
             self._partition_counts[topic] = count
         rows.add_topic(name, count, producer.slots_of(topic) if count > 0 else None)
         self._topics[name] = topic
-        producer.use_no_lanes(topic)
 
     # -- single rows -----------------------------------------------------------------------------------
 

@@ -116,16 +116,11 @@ class _SendManyCall:
         columns = locations.kernel_columns()
         count = len(chunk.values)
         row = 0
-        needs_announcement = count > 1
         while row < count:
             # Asked again after each record of the general path: a fork, a close or the end of a transaction
             # closes the fast path.
             if sender is not None and (slots := self._producer.fast_slots_of(self._topic)) is not None:
-                if needs_announcement:
-                    # Not before the topic is known.
-                    self._producer.use_no_lanes(self._topic)
-                    needs_announcement = False
-                row = sender.send(slots, lists, row, wall_ms(), first, *columns)
+                row = sender.send(slots, lists, row, wall_ms(), self._producer.transaction, first, *columns)
                 if row == count:
                     return
             self._send_row(chunk, row, first + row)

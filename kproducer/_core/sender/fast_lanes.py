@@ -54,13 +54,21 @@ if TYPE_CHECKING:
 _LONGEST_COUNT_S = 0.2
 #: How many partitions are tried to be armed in one round.
 _MOST_ARMED_PER_ROUND = 64
-#: How long a topic is not armed after a call has sent many records to it.
-_BULK_PAUSE_MS = 100
 
 
 def _may_send_to(topic_partition: TopicPartition, transaction: OpenTransaction) -> bool:
     """Whether the partition was added to the transaction, or its first request adds it."""
     return transaction.version >= 2 or topic_partition in transaction.partitions
+
+
+def _is_led_by(topic_partition: TopicPartition, node_id: int, snapshot: MetadataSnapshot) -> bool:
+    topic, number = topic_partition
+    metadata = snapshot.topics.get(topic)
+    return (
+        metadata is not None
+        and number < len(metadata.partitions)
+        and metadata.partitions[number].leader_id == node_id
+    )
 
 
 class Sending(NamedTuple):
@@ -320,7 +328,7 @@ class FastLanes:
             if transaction is not None and not _may_send_to(topic_partition, transaction):
                 self._not_added[topic_partition] = node_id
                 continue
-            if not self._may_use_lane(topic_partition, node_id, snapshot, now_ms):
+            if not _is_led_by(topic_partition, node_id, snapshot):
                 continue
             each = self._lane_of(node_id, snapshot, transaction, now_ms)
             if each is not None and not self._arm_partition(each, topic_partition, snapshot, transaction):
@@ -469,19 +477,6 @@ class FastLanes:
         return self._clock.monotonic_ms()
 
     # -- arming ----------------------------------------------------------------------------------------
-
-    def _may_use_lane(
-        self, topic_partition: TopicPartition, node_id: int, snapshot: MetadataSnapshot, now_ms: int
-    ) -> bool:
-        """Whether the node is the leader, and no call sends many records to the topic just now."""
-        topic, number = topic_partition
-        metadata = snapshot.topics.get(topic)
-        return (
-            metadata is not None
-            and number < len(metadata.partitions)
-            and metadata.partitions[number].leader_id == node_id
-            and now_ms - self._accumulator.queues.topic(topic).bulk_ms >= _BULK_PAUSE_MS
-        )
 
     def _lane_of(
         self, node_id: int, snapshot: MetadataSnapshot, transaction: OpenTransaction | None, now_ms: int

@@ -99,10 +99,6 @@ class Admission:
         """Where the topic's open batches are, until the engine ends."""
         return self.accumulator.queues.topic(topic).slots
 
-    def use_no_lanes(self, topic: str) -> None:
-        """Many records for this topic follow: see ``RecordAccumulator.use_no_lanes``."""
-        self.accumulator.use_no_lanes(topic)
-
     def admit(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any,
         on_delivery: Any, pending: PendingSend | None = None,

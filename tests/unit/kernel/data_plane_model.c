@@ -44,8 +44,8 @@ static void model_free(void *memory);
 #define atomic_load(at) (stop_for(at, "load " #at), *(at))
 #define atomic_store(at, value) (stop_for(at, "store " #at), (void)(*(at) = (value)))
 /* Counts that decide nothing here: no need to stop. */
-#define atomic_fetch_add(at, value) (*(at) += (value))
-#define atomic_fetch_sub(at, value) (*(at) -= (value))
+#define atomic_fetch_add(at, value) ((*(at) += (value)) - (value))
+#define atomic_fetch_sub(at, value) ((*(at) -= (value)) + (value))
 #include "plane.c"
 
 enum {
@@ -1023,7 +1023,8 @@ static void check_end(int depth) {
     for (int p = 0; p < PARTS; p++) {
         while (w.is_dropped[p][w.settled[p]]) w.settled[p]++;
         if (w.settled[p] != w.accepted[p]) report(depth, "records are stranded");
-        if (w.parts[p].waiting_count || w.parts[p].flying_count) report(depth, "a count is wrong at the end");
+        if (w.parts[p].waiting_count || w.parts[p].batch_count || w.parts[p].flying_count || w.plane.active_count)
+            report(depth, "a count is wrong at the end");
     }
     for (int i = 0; i < SLOTS; i++)
         if (w.slot_used[i]) report(depth, "memory is not freed");

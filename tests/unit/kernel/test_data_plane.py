@@ -576,6 +576,15 @@ def test_open_batches_linger_and_a_flush_sends_them() -> None:
         bench.close()
 
 
+def test_buffers_are_large_while_few_partitions_have_batches(bench: Bench) -> None:
+    """However many batches each of them has; only those of many partitions begin small."""
+    large = [bench.send("t", 0, b"v" * 3000) for _ in range(200)]
+    assert bench.sizes == [4096] * len(large)
+    for number in range(1, 100):
+        bench.send("t", number, b"v")
+    assert bench.sizes[-1] == 1024
+
+
 def test_disarming_returns_what_was_not_sent_in_order(bench: Bench) -> None:
     sent = [bench.send("t", 0, b"1" * 3000)]
     bench.lane.drain(bench.now_ms)

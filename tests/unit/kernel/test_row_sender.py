@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import threading
 from array import array
 from types import ModuleType
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer._core.bulk.record_locations import NO_RESULT
 from kproducer._core.kernel import pure
 from kproducer._core.runtime.arguments import encode_headers
 from kproducer.serializers import serialize_function
+from tests.support.units.lane_bench import Bench
 
 native: ModuleType = pytest.importorskip("kproducer._core.kernel.native.twin", exc_type=ImportError)
 
@@ -78,10 +81,18 @@ class Stage:
         return self.send_columns(locations, *columns, start=start, first_row=first_row)
 
     def send_columns(
-        self, locations: Locations, *columns: Any, start: int = 0, first_row: int = 0, sender: Any = None
+        self,
+        locations: Locations,
+        *columns: Any,
+        start: int = 0,
+        first_row: int = 0,
+        sender: Any = None,
+        transaction: Any = None,
     ) -> int:
         sender = sender or native.RowSender(locations.batch_results, self.ignores_keys, SMALL_SIZE)
-        stopped: int = sender.send(self.slots, columns, start, NOW_MS, first_row, *locations.columns())
+        stopped: int = sender.send(
+            self.slots, columns, start, NOW_MS, transaction, first_row, *locations.columns()
+        )
         return stopped
 
 
@@ -209,7 +220,7 @@ def test_without_an_open_batch_nothing_is_sent() -> None:
     sender = native.RowSender({}, False, SMALL_SIZE)
     stage = Stage(1000)
     stage.slots.partition_count = 0
-    assert sender.send(stage.slots, ([b"v"], None, None, None, None), 0, NOW_MS, 0, *columns) == 0
+    assert sender.send(stage.slots, ([b"v"], None, None, None, None), 0, NOW_MS, None, 0, *columns) == 0
 
 
 def test_batch_results_that_replace_each_other_keep_their_numbers_apart() -> None:
@@ -244,7 +255,7 @@ def test_arguments_that_do_not_fit_each_other_are_refused() -> None:
     with pytest.raises(TypeError):
         native.RowSender(None, False, SMALL_SIZE)
     with pytest.raises(TypeError):
-        native.RowSender({}, False, SMALL_SIZE).send(None, two, 0, NOW_MS, 0, *Locations(3).columns())
+        native.RowSender({}, False, SMALL_SIZE).send(None, two, 0, NOW_MS, None, 0, *Locations(3).columns())
     assert stage.records() == [b""] * PARTITION_COUNT
 
 
@@ -267,3 +278,82 @@ def test_the_reference_leaves_every_row_to_send() -> None:
     sender = pure.RowSender({}, False, SMALL_SIZE)
     slots = pure.TopicSlots()
     assert sender.send(slots, ([b"a"] * 3, None, None, None, None), 1, NOW_MS, 0) == 1
+
+
+def new_stage(bench: Bench) -> Stage:
+    """Its first partition is armed."""
+    stage = Stage(1000)
+    stage.slots.slots[0].part = bench.part("t", 0)
+    return stage
+
+
+@pytest.mark.parametrize("where", ["make_result", "deallocate", "on_wake"])
+def test_rows_in_the_data_plane_are_noted_whatever_is_interrupted(where: str) -> None:
+    errors: list[BaseException] = []
+
+    def interrupted(function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            if errors:
+                raise errors.pop()
+            return function(*arguments)
+
+        return call
+
+    bench = Bench(linger_ms=60_000, first_bytes=1024)
+    arguments = {"make_result": ProduceRequestResult, "deallocate": bench.deallocate, "on_wake": lambda: None}
+    bench.close()
+    bench = Bench(linger_ms=60_000, first_bytes=1024, plane={where: interrupted(arguments[where])})
+    stage, locations = new_stage(bench), Locations(100)
+    values, accepted, row = [b"%050d" % number for number in range(100)], 0, 0
+    try:
+        while row < 100:
+            errors[:] = [KeyboardInterrupt()]
+            bench.plane.wait_is_over() if row % 2 else bench.plane.wait_until_ms
+            try:
+                row = stage.send_columns(locations, values, None, None, [0] * 100, None, start=row)
+            except KeyboardInterrupt:
+                row = locations.result_numbers.tolist().index(NO_RESULT)
+            accepted = sum(batch.record_count for batch in bench.incomplete)
+            assert row == accepted
+        for each in range(100):
+            result, index = locations.batch_result(each), locations.indexes[each]
+            (batch,) = [batch for batch in bench.incomplete if batch.result is result]
+            assert index < batch.record_count
+        assert len({(locations.result_numbers[n], locations.indexes[n]) for n in range(100)}) == 100
+    finally:
+        bench.close()
+
+
+def test_callers_compress_large_rows() -> None:
+    """As ``send``: a batch that is full is left open for that."""
+    bench = Bench(compression="gzip", first_bytes=16_384)
+    try:
+        stage, locations = new_stage(bench), Locations(40)
+        values = [random.Random(n).randbytes(5000) for n in range(40)]
+        sender = native.RowSender(locations.batch_results, False, 1 << 20)
+        columns = (values, None, None, [0] * 40, None)
+        assert stage.send_columns(locations, *columns, sender=sender) == 40
+        assert sum(batch.compressed_records is not None for batch in bench.incomplete) > 30
+    finally:
+        bench.close()
+
+
+def test_rows_do_not_go_to_the_next_transaction() -> None:
+    """It begins while a thread makes the result of a batch."""
+
+    def make_result(*arguments: Any) -> ProduceRequestResult:
+        bench.plane.end_transaction()
+        bench.plane.begin_transaction("second", True)
+        return ProduceRequestResult(*arguments)
+
+    bench = Bench(transactional_id="x", plane={"make_result": make_result})
+    try:
+        bench.plane.begin_transaction("first", True)
+        stage, locations = new_stage(bench), Locations(3)
+        columns = [b"1", b"2", b"3"], None, None, [0, 1, 0], None
+        assert stage.send_columns(locations, *columns, transaction="first") == 1
+        assert stage.records() == [b"", b"", b""]
+        # An armed partition belongs to a transaction by itself.
+        assert stage.send_columns(locations, *columns, start=2, transaction="first") == 2
+    finally:
+        bench.close()

@@ -18,7 +18,8 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memset
 
 from kproducer._core.kernel.native._append cimport (
-    AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, point_to, should_switch_partition, slot_of,
+    AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, new_sender_id, next_choice, point_to, result_of,
+    should_switch_partition, slot_of,
 )
 from kproducer._core.columns.native._arrow_block cimport (
     BLOCK_ROWS, GENERAL_PATH, KEY, KEY_DOES_NOT_FIT, PARTITION, ROW_IS_FINE, TOO_LARGE, TOPIC, TOPIC_IS_NULL,
@@ -29,12 +30,18 @@ from kproducer._core.kernel.native._batch cimport (
     KP_PREFETCH, KP_PREFETCH_TO_WRITE, BatchWriter, Record, get_bytes, get_varint, murmur2_raw, partition_of_key,
     put_record,
 )
+from kproducer._core.kernel.native._completion cimport RecordFuture, new_future
+from kproducer._core.kernel.native._lane cimport (
+    APPENDED, COMPRESS, ELSEWHERE, NOT_APPENDED, FastBatch, FastPart, append_to_part, leave_open, take_open,
+)
 
 cdef enum:
     _LONG_RUN_BYTES = 256 * 1024  # a fraction of a millisecond; shorter runs keep the interpreter lock
     _AHEAD = 8                  # rows whose bytes are prefetched before they are written
     _AHEAD_BYTES = 1024         # how far ahead the buffer that they are written to is prefetched
     _COLUMNS = 5                # of locations
+    # So often for one row: there may be a single partition, with too little room left in its batch.
+    _MOST_CHOICES = 3
 
 
 cdef struct Topic:
@@ -82,6 +89,9 @@ cdef class ArrowRows(BlockReader):
     cdef Py_ssize_t _first_location
     cdef readonly long long content_bytes
     cdef readonly object unknown_topic
+    cdef long long _id                  # of the chunk; marks the appenders that it has met, see _append.pxd
+    cdef object _transaction
+    cdef int _choices                   # how often the next row was sent to another sticky partition
 
     def __cinit__(self, source, columns, content_limit, hashes_keys: bool):
         self._hashes_keys = hashes_keys
@@ -164,7 +174,8 @@ cdef class ArrowRows(BlockReader):
     # -- chunks ------------------------------------------------------------------------------------------
 
     def start_chunk(self, Py_ssize_t first_location, dict batch_results not None, list runs=None,
-                    result_numbers=None, indexes=None, timestamps_ms=None, key_sizes=None, value_sizes=None) -> None:
+                    result_numbers=None, indexes=None, timestamps_ms=None, key_sizes=None, value_sizes=None,
+                    transaction=None) -> None:
         self.end_chunk()
         if first_location < 0:
             raise ValueError(f"locations are counted from 0, not from {first_location}")
@@ -182,6 +193,8 @@ cdef class ArrowRows(BlockReader):
             raise
         self._batch_results = batch_results
         self._runs = runs
+        self._transaction = transaction
+        self._id = new_sender_id()
         self.bind_chunk()
 
     cdef void* _export(self, int number, object column, Py_ssize_t item_bytes) except? NULL:
@@ -199,7 +212,7 @@ cdef class ArrowRows(BlockReader):
     def end_chunk(self) -> None:
         self._forget_block()
         self._generation = -1
-        self._batch_results = self._runs = None
+        self._batch_results = self._runs = self._transaction = None
         self._result_numbers = self._indexes = self._key_sizes = self._value_sizes = NULL
         self._timestamps = NULL
         _release(self._exports)
@@ -338,14 +351,12 @@ cdef class ArrowRows(BlockReader):
                 return False
             partition = sticky.partition
         slot = slot_of(slots, partition)
+        if slot is not None and slot.part is not None:
+            return self._append_run_to_lane(<FastPart?> slot.part, slots, sticky)
         if slot is None or slot.appender is None:
             return False
         appender = slot.appender
-        # Taking the interpreter lock back from a busy I/O thread may take longer than all of a short run.
-        is_long = min(
-            appender.writer.limit - appender.writer.position,
-            (self._run_end - start) * (self.block_bytes // self.rows),
-        ) > _LONG_RUN_BYTES
+        is_long = self._is_long(appender.writer.limit - appender.writer.position)
         # May run Python code: it comes before the slot is read (see _append.pxd), and before the lock is taken,
         # since a signal handler that waits for the lock would wait for ever.
         result_number = self._number_of(appender.batch_result)
@@ -380,6 +391,95 @@ cdef class ArrowRows(BlockReader):
         if end > start:
             self._note_run(appender.batch_result, result_number, index, start)
         return end > start
+
+    cdef bint _is_long(self, Py_ssize_t room) noexcept:
+        """Whether to write the run without the interpreter lock: taking that back may take longer than a short run."""
+        return min(room, (self._run_end - self._run_at) * (self.block_bytes // self.rows)) > _LONG_RUN_BYTES
+
+    cdef bint _append_run_to_lane(self, FastPart part, TopicSlots slots, StickyPartition sticky) except -1:
+        """Write rows of the run to an armed partition, as many as its open batch takes. ``False``: none.
+
+        ``True`` also if another sticky partition was chosen instead.
+        """
+        cdef Py_ssize_t start = self._run_at
+        cdef int appended
+        # Python code may run in here, which must not plan another block.
+        self.source.busy = True
+        try:
+            appended = self._write_run(part, sticky) or self._append_alone(part, sticky)
+        finally:
+            self.source.busy = False
+        if appended == ELSEWHERE:
+            self._choices += 1
+            return self._choices <= _MOST_CHOICES and next_choice(slots, sticky) is not None
+        self._choices = 0
+        return appended == APPENDED
+
+    cdef int _write_run(self, FastPart part, StickyPartition sticky) except -1:
+        """Write rows of the run to the open batch of an armed partition. ``NOT_APPENDED`` or ``APPENDED``."""
+        cdef FastBatch batch
+        cdef RecordAppender appender
+        cdef Py_ssize_t start = self._run_at
+        cdef int64_t early_ms = part.plane.early_ms()
+        cdef long long index
+        cdef bint is_met, wakes
+        while True:
+            # Nothing is released with the lock.
+            batch = appender = None
+            batch = take_open(part, sticky, self._transaction_of(part))
+            if batch is None:
+                return NOT_APPENDED
+            appender = batch.appender
+            is_met = appender.row_sender_id == self._id
+            index = appender.writer.record_count
+            if not is_met:
+                wakes = leave_open(batch, early_ms)
+            elif self._is_long(appender.writer._size - appender.writer.position):
+                with nogil:
+                    self._run_at = _write(self, appender.writer, sticky, start, self._run_end)
+                    wakes = leave_open(batch, early_ms)
+            else:
+                self._run_at = _write(self, appender.writer, sticky, start, self._run_end)
+                wakes = leave_open(batch, early_ms)
+            try:
+                if self._run_at > start:
+                    self._note_run(result_of(appender), appender.result_number, index, start)
+            finally:
+                if wakes:
+                    part.plane.wake()
+            if is_met:
+                return APPENDED if self._run_at > start else NOT_APPENDED
+            appender.result_number = self._number_of(result_of(appender))
+            appender.row_sender_id = self._id
+
+    cdef int _append_alone(self, FastPart part, StickyPartition sticky) except -1:
+        """Append the first row of the run to an armed partition: a batch is begun, or grows. One of ``Appended``."""
+        cdef Record record
+        cdef RecordFuture future = new_future(part.plane._future_type)
+        cdef int appended
+        _fill(self, self.block.order[self._run_at], &record)
+        try:
+            appended = append_to_part(part, &record, future, None, sticky, self._transaction_of(part), None, COMPRESS)
+            if appended == APPENDED:
+                self._note_future(future)
+        except BaseException:
+            # A signal handler's. That does not change whether the record is accepted.
+            if future._outcome is not None:
+                self._note_future(future)
+            raise
+        return appended
+
+    cdef object _transaction_of(self, FastPart part):
+        return part.plane.transaction if self._transaction is None else self._transaction
+
+    cdef int _note_future(self, RecordFuture future) except -1:
+        """Note the result of a row that was appended alone."""
+        cdef Py_ssize_t start = self._run_at
+        result = future._batch_result
+        number = self._number_of(result)
+        self._run_at = start + 1
+        self._note_run(result, number, future._index, start)
+        return 0
 
     cdef int _number_of(self, object batch_result) except -1:
         """The number of a batch's result; a new result gets the next number."""
@@ -559,6 +659,18 @@ cdef class ArrowRows(BlockReader):
         self.block_bytes = total
 
 
+cdef inline void _fill(ArrowRows plan, Py_ssize_t row, Record* record) noexcept nogil:
+    """Point to the record of a row of the block."""
+    cdef BlockRows* block = plan.block
+    record.timestamp_ms = block.timestamps[row]
+    record.key = block.keys[row].data
+    record.key_size = block.keys[row].size
+    record.value = block.values[row].data
+    record.value_size = block.values[row].size
+    record.headers_size = block.headers[row].size
+    record.headers = plan.header_bytes + block.headers[row].start if record.headers_size else NULL
+
+
 cdef Py_ssize_t _write(ArrowRows plan, BatchWriter writer, StickyPartition sticky, Py_ssize_t at,
                        Py_ssize_t end) noexcept nogil:
     """Write rows of the sorted block until one does not fit, or the sticky partition may have to change."""
@@ -579,13 +691,7 @@ cdef Py_ssize_t _write(ArrowRows plan, BatchWriter writer, StickyPartition stick
         # Buffers that are used again have left the caches. Beyond the end of one this does nothing.
         KP_PREFETCH_TO_WRITE(writer._data + writer.position + _AHEAD_BYTES)
         KP_PREFETCH_TO_WRITE(writer._data + writer.position + _AHEAD_BYTES + 64)
-        record.timestamp_ms = block.timestamps[row]
-        record.key = block.keys[row].data
-        record.key_size = block.keys[row].size
-        record.value = block.values[row].data
-        record.value_size = block.values[row].size
-        record.headers_size = block.headers[row].size
-        record.headers = plan.header_bytes + block.headers[row].start if record.headers_size else NULL
+        _fill(plan, row, &record)
         if not put_record(writer, &record):
             break
         at += 1

@@ -164,7 +164,9 @@ class ArrowRows:
             raise ValueError("value and key need encoders of their own")
         self._encoders = RowEncoders(value, key, headers)
 
-    def start_chunk(self, first_location: int, batch_results: dict[Any, int], *columns: Any) -> None:
+    def start_chunk(
+        self, first_location: int, batch_results: dict[Any, int], *columns: Any, transaction: Any = None
+    ) -> None:
         """Read the source's current chunk, and note where its rows are written.
 
         Args:
@@ -179,6 +181,7 @@ class ArrowRows:
             result_numbers, indexes: instead of ``runs``: of each row, the number of its result and its index
                 in the batch.
             timestamps_ms, key_sizes, value_sizes: of each row, written or not; ``None``: not wanted.
+            transaction: to which the rows belong; ``None``: the producer's present one, if it has any.
 
         Raises:
             ValueError: the chunk contradicts itself or the schema; or there is nothing to make values of.

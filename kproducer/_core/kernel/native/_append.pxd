@@ -12,7 +12,7 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact
 
 from kproducer._core.kernel.native._batch cimport BatchWriter, Record, is_nearly_full
-from kproducer._core.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture
+from kproducer._core.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, _LazyResult
 
 
 cdef class RecordAppender:
@@ -22,7 +22,8 @@ cdef class RecordAppender:
     cdef readonly object future_type
     # Public to compiled code alone, which may move them.
     cdef readonly Deliveries deliveries
-    # For send_many: the id of the RowSender that used this appender last, and the number that `batch_result` has there.
+    # For bulk calls: the id of the RowSender or ArrowRows that used this appender last, and the number that the result has
+    # there.
     cdef long long row_sender_id
     cdef int result_number
 
@@ -76,21 +77,44 @@ cdef inline AppendSlot slot_of(TopicSlots topic, Py_ssize_t partition):
     return <AppendSlot?>(<object>PyList_GET_ITEM(slots, partition))
 
 
-cdef inline RecordAppender open_appender(TopicSlots topic, Py_ssize_t partition, StickyPartition sticky):
+cdef inline RecordAppender open_appender(AppendSlot slot, StickyPartition sticky):
     """The appender of the partition's open batch.
 
     Args:
+        slot: the partition's; ``None``: it has none.
         sticky: its ``StickyPartition``, if the partition was chosen for that reason.
 
     Returns:
         ``None``: there is no open batch, or it may be time to switch to another sticky partition.
     """
-    cdef AppendSlot slot = slot_of(topic, partition)
     if slot is None or slot.appender is None:
         return None
     if sticky is not None and should_switch_partition(sticky, slot.appender.writer):
         return None
     return slot.appender
+
+
+cdef inline StickyPartition next_choice(TopicSlots slots, StickyPartition sticky):
+    """The choice after ``sticky``, made now unless another thread has made it. ``None``: the general path makes it."""
+    if slots.choose is None:
+        return None
+    chosen = slots.choose()
+    if chosen is None:
+        return None
+    # No Python code runs in between.
+    if slots.sticky is sticky:
+        slots.sticky = <StickyPartition?>chosen
+    return slots.sticky
+
+
+# A new id for an object that numbers results: see RecordAppender.
+cdef long long new_sender_id() noexcept
+
+
+cdef inline object result_of(RecordAppender appender):
+    """The ``ProduceRequestResult`` of the batch. The first call makes it, in Python, if the batch is in a lane."""
+    cdef object owner = appender.batch_result
+    return (<_LazyResult>owner).result if isinstance(owner, _LazyResult) else owner
 
 
 # -- arguments of send and send_many ----------------------------------------------------------------------------

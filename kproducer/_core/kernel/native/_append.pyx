@@ -89,6 +89,16 @@ cdef inline void bind(RecordFuture future, RecordAppender appender, int index, l
     future._value_size = value_size
 
 
+# How many ids were given so far.
+cdef long long _sender_ids = 0
+
+
+cdef long long new_sender_id() noexcept:
+    global _sender_ids
+    _sender_ids += 1
+    return _sender_ids
+
+
 # -- one partition ---------------------------------------------------------------------------------------------
 
 @cython.final

@@ -29,6 +29,7 @@ from kproducer._core.kernel.native._append cimport (
     ascii_or_bytes,
     count_record,
     fill_plain_record,
+    next_choice,
     open_appender,
     partition_number,
     slot_of,
@@ -222,25 +223,12 @@ cdef class FastSend:
                 if slot is None or slot.part is None:
                     return None
             return None
-        appender = open_appender(slots, number, sticky)
+        appender = open_appender(slot, sticky)
         if appender is None or not appender.append_record(&record, future, on_delivery):
             return None
         if sticky is not None:
             count_record(sticky, record.key_size, record.value_size)
         return future
-
-
-cdef StickyPartition next_choice(TopicSlots slots, StickyPartition sticky):
-    """The choice after ``sticky``, made now unless another thread has made it. ``None``: the general path makes it."""
-    if slots.choose is None:
-        return None
-    chosen = slots.choose()
-    if chosen is None:
-        return None
-    # No Python code runs in between.
-    if slots.sticky is sticky:
-        slots.sticky = <StickyPartition?>chosen
-    return slots.sticky
 
 
 cdef FastSend fast_send_of(object producer):

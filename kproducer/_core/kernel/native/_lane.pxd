@@ -29,6 +29,8 @@ cdef class Plane:
     cdef object _last_transaction, _on_refusal
 
     cdef int wake(self) except -1
+    # A clock in Python is not called with a lock, so its time is read before; 0: the clock is the system's.
+    cdef int64_t early_ms(self) except -1
     cdef Py_ssize_t buffer_bytes(self, Py_ssize_t wanted, Py_ssize_t most) noexcept
     cdef Py_ssize_t next_size(self, Py_ssize_t wanted) noexcept
 
@@ -109,3 +111,11 @@ cdef enum Appended:
 # used.
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
                         StickyPartition sticky, object transaction, FastBatch given, Backlog backlog) except -1
+
+
+# Takes the lock of an armed partition, for rows to be written to its open batch. None: the lock is not held, because there
+# is no such batch, or it does not take records of this transaction, or the sticky partition has to change.
+cdef FastBatch take_open(FastPart part, StickyPartition sticky, object transaction)
+
+# Notes what was written, and releases that lock. Whether to wake the I/O thread.
+cdef bint leave_open(FastBatch batch, int64_t early_ms) noexcept nogil

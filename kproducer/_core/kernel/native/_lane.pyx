@@ -306,14 +306,16 @@ cdef class Plane:
             write(self.step.wake_fd, &one, sizeof(one))
         return 0
 
-    cdef Py_ssize_t buffer_bytes(self, Py_ssize_t wanted, Py_ssize_t most) noexcept:
-        """The largest of the sizes up to ``most`` that is within the batch's share of the memory, or ``wanted``.
+    cdef int64_t early_ms(self) except -1:
+        return 0 if self._now_ms is None else self._now_ms()
 
-        With as many batches as there are, all together may take a quarter of it: see ``_first_bytes`` of the
-        accumulator.
+    cdef Py_ssize_t buffer_bytes(self, Py_ssize_t wanted, Py_ssize_t most) noexcept:
+        """The largest of the sizes up to ``most`` that is within the partition's share of the memory, or ``wanted``.
+
+        All partitions with batches together may take a quarter of it: see ``_first_bytes`` of the accumulator.
         """
         cdef Py_ssize_t size = 0
-        cdef Py_ssize_t count = len(self.incomplete)
+        cdef Py_ssize_t count = self.c.active_count
         for each in self._sizes:
             size = each
             if size <= most and size * count <= self._memory_bytes // 4:
@@ -1127,9 +1129,9 @@ cdef void lock(KpPart *part) noexcept:
             kp_part_unlock(part)
 
 
-cdef inline void note(FastBatch batch) noexcept:
-    cdef BatchWriter writer = batch.appender.writer
-    kp_part_note(&batch.c, writer.position, <int32_t>writer.record_count, writer.base_timestamp_ms, writer.max_timestamp_ms)
+cdef inline void note(FastBatch batch) noexcept nogil:
+    kp_part_note(&batch.c, batch.appender.writer.position, <int32_t>batch.appender.writer.record_count,
+                 batch.appender.writer.base_timestamp_ms, batch.appender.writer.max_timestamp_ms)
 
 
 cdef inline Py_ssize_t upper_bound(const Record *record) noexcept:
@@ -1191,13 +1193,12 @@ cdef void set_limits(FastBatch batch) noexcept:
     writer._wire_limit = plane._batch_size
 
 
-cdef inline bint is_full(FastBatch batch) noexcept:
+cdef inline bint is_full(FastBatch batch) noexcept nogil:
     """Whether the open batch certainly takes no other record."""
-    cdef BatchWriter writer = batch.appender.writer
-    cdef Plane plane = batch.part.plane
-    if plane._codec is None:
-        return writer.position >= plane._batch_size
-    return expected_size(writer, writer.position) >= plane._batch_size
+    cdef int64_t size = batch.appender.writer.position
+    if batch.part.plane.c.codec != NULL:
+        size = expected_size(batch.appender.writer, size)
+    return size >= batch.part.plane._batch_size
 
 
 cdef int append(FastBatch batch, Record* record, RecordFuture future, object on_delivery) except -1:
@@ -1275,6 +1276,29 @@ cdef bint compress(FastBatch batch) noexcept:
     return wakes
 
 
+cdef FastBatch take_open(FastPart part, StickyPartition sticky, object transaction):
+    lock(&part.c)
+    if (
+        part.c.lane != NULL and part.c.open != NULL and not part.c.open.is_full and not part.is_refusing
+        and takes_records_of(part, transaction)
+        and (sticky is None or sticky.produced_bytes < sticky.force_switch_at_bytes)
+    ):
+        return <FastBatch>part.c.open.owner
+    kp_part_unlock(&part.c)
+    return None
+
+
+cdef bint leave_open(FastBatch batch, int64_t early_ms) noexcept nogil:
+    cdef KpPart *part = batch.c.part
+    cdef bint wakes = False
+    note(batch)
+    if is_full(batch):
+        batch.part.fills_batches = True
+        wakes = kp_part_close_open(part, early_ms or kp_now_ms())
+    kp_part_unlock(part)
+    return wakes
+
+
 cdef int append_to_part(FastPart part, Record* record, RecordFuture future, object on_delivery,
                         StickyPartition sticky, object transaction, FastBatch given, Backlog backlog) except -1:
     cdef Plane plane = part.plane
@@ -1288,8 +1312,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
     cdef Py_ssize_t wanted
     cdef int taken = 0
     cdef bint wakes = False, may_grow = True
-    # A clock in Python is not called with the lock.
-    cdef int64_t early_ms = 0 if plane._now_ms is None else plane._now_ms()
+    cdef int64_t early_ms = plane.early_ms()
     cdef int64_t now_ms
     try:
         # Fails only while other threads fill batches as fast as this one prepares them.

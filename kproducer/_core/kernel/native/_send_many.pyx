@@ -4,7 +4,8 @@
 
 Does for each row what the compiled ``send`` does for one record; a row that is unusual in any way ends the run and is
 left to the caller. Mirrors ``Admission.admit`` of ``sending/admission.py``, as ``FastSend`` does. The rule in
-``_append.pxd`` holds here too. The pure twin leaves every row to the caller.
+``_append.pxd`` holds here too; if the partition is armed, the lock of the data plane is held for a run of rows with the
+same target. The pure twin leaves every row to the caller.
 """
 
 from __future__ import annotations
@@ -13,31 +14,58 @@ cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
 
 from kproducer._core.kernel.native._append cimport (
     ANY_PARTITION,
     NO_PARTITION,
+    AppendSlot,
     RecordAppender,
     StickyPartition,
     TopicSlots,
     ascii_or_bytes,
     count_record,
     fill_plain_record,
+    new_sender_id,
+    next_choice,
     open_appender,
     partition_number,
+    result_of,
+    slot_of,
     timestamp_number,
 )
-from kproducer._core.kernel.native._batch cimport KP_PREFETCH, Record, partition_of_key, regular_headers
+from kproducer._core.kernel.native._batch cimport (
+    KP_PREFETCH,
+    BatchWriter,
+    Record,
+    partition_of_key,
+    put_record,
+    regular_headers,
+)
+from kproducer._core.kernel.native._completion cimport RecordFuture, new_future
+from kproducer._core.kernel.native._lane cimport (
+    APPENDED,
+    COMPRESS,
+    ELSEWHERE,
+    FastBatch,
+    FastPart,
+    Plane,
+    append_to_part,
+    leave_open,
+    take_open,
+)
 
 cdef enum:
     # How many rows ahead to prefetch: the objects of a long list can be anywhere in memory, and waiting for them would
     # cost as much as writing the record.
     PREFETCH_ROWS = 8
     CACHE_LINE_BYTES = 64
-
-
-# How many objects of this class were made so far: the number of each is its id.
-cdef long long _row_senders = 0
+    # So many rows at most are written with the lock of an armed partition, for which the I/O thread may wait.
+    MOST_LOCKED_ROWS = 64
+    # Instead of a row: the sticky partition is another one now.
+    CHOOSE_AGAIN = -2
+    # So often for one row: there may be a single partition, with too little room left in its batch.
+    MOST_CHOICES = 3
 
 
 @cython.final
@@ -54,16 +82,30 @@ cdef class RowSender:
     cdef bint _ignores_keys
     cdef Py_ssize_t _small_size
     cdef long long _id          # marks the appenders that this object has met, see _append.pxd
+    # Of the current call.
+    cdef TopicSlots _slots
+    cdef list _values, _keys, _headers, _partitions, _timestamps_ms
+    cdef Py_ssize_t _partition_count
+    cdef long long _now_ms
+    cdef int* _result_numbers
+    cdef int* _indexes
+    cdef long long* _sent_timestamps_ms
+    cdef int* _key_sizes
+    cdef int* _value_sizes
+    cdef object _transaction
+    # Of the armed partitions; None: there was none yet.
+    cdef Plane _plane
+    # What the current record points to.
+    cdef object _value, _key
+    cdef bytes _tail
 
     def __cinit__(self, dict batch_results not None, bint ignores_keys, Py_ssize_t small_size):
-        global _row_senders
         self._batch_results = batch_results
         self._ignores_keys = ignores_keys
         self._small_size = small_size
-        _row_senders += 1
-        self._id = _row_senders
+        self._id = new_sender_id()
 
-    def send(self, TopicSlots slots not None, tuple lists not None, Py_ssize_t start, long long now_ms,
+    def send(self, TopicSlots slots not None, tuple lists not None, Py_ssize_t start, long long now_ms, transaction,
              Py_ssize_t first_row, *columns):
         """Write rows in order, from ``start`` up to the first one that is not plain.
 
@@ -73,6 +115,7 @@ cdef class RowSender:
                 except for values. No other thread changes them.
             start: the first row.
             now_ms: the time of rows without one, since the epoch.
+            transaction: to which the rows belong; ``None``: the producer has none.
             first_row: the number of ``values[0]`` in the columns.
             columns: arrays of result numbers, indexes, timestamps, key sizes and value sizes, to be filled.
 
@@ -83,11 +126,10 @@ cdef class RowSender:
         cdef int held = 0
         cdef object column
         cdef Py_ssize_t item_bytes
-        cdef list values, keys, headers, partitions, timestamps_ms
         cdef Py_ssize_t count
-        values, keys, headers, partitions, timestamps_ms = lists
-        count = len(values)
-        for column in (keys, headers, partitions, timestamps_ms):
+        self._values, self._keys, self._headers, self._partitions, self._timestamps_ms = lists
+        count = len(self._values)
+        for column in lists:
             if column is not None and len(column) != count:
                 raise ValueError(f"columns of {count} and {len(column)} rows")
         if start < 0 or start > count or first_row < 0 or len(columns) != 5:
@@ -100,96 +142,220 @@ cdef class RowSender:
                 item_bytes = sizeof(long long) if held == 3 else sizeof(int)
                 if views[held - 1].len // item_bytes < first_row + count:
                     raise ValueError(f"a column of {views[held - 1].len} bytes for {first_row + count} rows")
-            return self.send_run(slots, values, keys, headers, partitions, timestamps_ms, start, count, now_ms, views,
-                                 first_row)
+            self._slots = slots
+            self._partition_count = slots.partition_count
+            self._now_ms = now_ms
+            self._result_numbers = <int*>views[0].buf + first_row
+            self._indexes = <int*>views[1].buf + first_row
+            self._sent_timestamps_ms = <long long*>views[2].buf + first_row
+            self._key_sizes = <int*>views[3].buf + first_row
+            self._value_sizes = <int*>views[4].buf + first_row
+            self._transaction = transaction
+            return self.send_run(start, count) if self._partition_count > 0 else start
         finally:
+            self._values = self._keys = self._headers = self._partitions = self._timestamps_ms = None
+            self._value = self._key = self._tail = self._transaction = self._plane = self._slots = None
             while held:
                 held -= 1
                 PyBuffer_Release(&views[held])
 
-    cdef Py_ssize_t send_run(self, TopicSlots slots, list values, list keys, list headers, list partitions,
-                             list timestamps_ms, Py_ssize_t row, Py_ssize_t count, long long now_ms,
-                             const Py_buffer* views, Py_ssize_t first_row) except -1:
-        cdef int* result_numbers = <int*>views[0].buf + first_row
-        cdef int* indexes = <int*>views[1].buf + first_row
-        cdef long long* sent_timestamps_ms = <long long*>views[2].buf + first_row
-        cdef int* key_sizes = <int*>views[3].buf + first_row
-        cdef int* value_sizes = <int*>views[4].buf + first_row
+    cdef Py_ssize_t send_run(self, Py_ssize_t row, Py_ssize_t count) except -1:
         cdef RecordAppender appender
         cdef StickyPartition sticky
-        cdef object value
-        cdef object key = None
-        cdef bytes tail
+        cdef AppendSlot slot
         cdef Record record
-        cdef Py_ssize_t partition
-        cdef Py_ssize_t target
+        cdef Py_ssize_t partition = ANY_PARTITION
+        cdef Py_ssize_t following
         cdef long long index
-        cdef Py_ssize_t partition_count = slots.partition_count
-        if partition_count <= 0:
-            return row
+        cdef int choices
         while row < count:
-            # No other thread must change the lists meanwhile. If one does, this check keeps reads within them.
-            if not (has(values, row) and has(keys, row) and has(headers, row) and has(partitions, row)
-                    and has(timestamps_ms, row)):
-                raise ValueError(f"a column lost its row {row} meanwhile")
-            if has(values, row + PREFETCH_ROWS) and has(keys, row + PREFETCH_ROWS):
-                prefetch(PyList_GET_ITEM(values, row + PREFETCH_ROWS))
-                if keys is not None:
-                    prefetch(PyList_GET_ITEM(keys, row + PREFETCH_ROWS))
-            value = ascii_or_bytes(<object>PyList_GET_ITEM(values, row))
-            if keys is not None:
-                key = ascii_or_bytes(<object>PyList_GET_ITEM(keys, row))
-            tail = None
-            if headers is not None and <object>PyList_GET_ITEM(headers, row) is not None:
-                tail = regular_headers(<object>PyList_GET_ITEM(headers, row), True)
-                if tail is None:
-                    return row
-            if not fill_plain_record(&record, value, key, tail, self._small_size):
+            if not self.fill(row, &record, &partition, False):
                 return row
-            partition = ANY_PARTITION
-            if partitions is not None:
-                partition = partition_number(<object>PyList_GET_ITEM(partitions, row), partition_count)
-                if partition == NO_PARTITION:
-                    return row
-            record.timestamp_ms = now_ms
-            if timestamps_ms is not None and not timestamp_number(
-                <object>PyList_GET_ITEM(timestamps_ms, row), &record.timestamp_ms
-            ):
-                return row
-            if partition == ANY_PARTITION and record.key_size >= 0 and not self._ignores_keys:
-                partition = partition_of_key(record.key, record.key_size, partition_count)
+            choices = 0
             while True:
                 # Releasing the last appender may run code of the application, so it is released before the slot is
                 # read.
                 sticky = None
                 appender = None
                 # From here on there must be nothing but the write: see _append.pxd.
-                target = partition
                 if partition == ANY_PARTITION:
-                    sticky = slots.sticky
+                    sticky = self._slots.sticky
                     if sticky is None:
                         return row
-                    target = sticky.partition
-                appender = open_appender(slots, target, sticky)
-                if appender is None:
-                    return row
-                if appender.row_sender_id == self._id:
+                slot = slot_of(self._slots, partition if sticky is None else sticky.partition)
+                if slot is not None and slot.part is not None:
+                    following = self.send_to_lane(<FastPart?>slot.part, row, count, &record, partition, sticky)
+                    if following == CHOOSE_AGAIN and choices < MOST_CHOICES:
+                        choices += 1
+                        continue
+                    if following == CHOOSE_AGAIN:
+                        return row
+                    if following == row:
+                        return row
+                    row = following
                     break
-                # This may run Python code, so the slot is read again afterwards.
-                appender.result_number = self._batch_results.setdefault(appender.batch_result, len(self._batch_results))
-                appender.row_sender_id = self._id
-            index = appender.writer.record_count
-            if not appender.writer.append_record(&record):
+                appender = open_appender(slot, sticky)
+                if appender is None or self.has_ended():
+                    return row
+                if appender.row_sender_id != self._id:
+                    # This may run Python code, so the slot is read again afterwards.
+                    self.meet(appender)
+                    continue
+                index = appender.writer.record_count
+                if not appender.writer.append_record(&record):
+                    return row
+                self.note(row, &record, index, appender.result_number)
+                if sticky is not None:
+                    count_record(sticky, record.key_size, record.value_size)
+                row += 1
+                break
+        return row
+
+    cdef inline bint has_ended(self) noexcept:
+        """Whether the transaction has ended while this waited for an armed partition."""
+        return self._plane is not None and self._plane.c.is_transactional and (
+            self._plane.transaction is not self._transaction
+        )
+
+    cdef int fill(self, Py_ssize_t row, Record* record, Py_ssize_t* partition, bint in_place) except -1:
+        """Point to the record of a row, and choose its partition.
+
+        Args:
+            in_place: make no object, and release none that may have a finalizer.
+
+        Returns:
+            0: the row is not plain, or needs objects.
+        """
+        cdef object value, key
+        cdef bytes tail = None
+        # No other thread must change the lists meanwhile. If one does, this check keeps reads within them.
+        if not (has(self._values, row) and has(self._keys, row) and has(self._headers, row)
+                and has(self._partitions, row) and has(self._timestamps_ms, row)):
+            if in_place:
+                return 0
+            raise ValueError(f"a column lost its row {row} meanwhile")
+        if has(self._values, row + PREFETCH_ROWS) and has(self._keys, row + PREFETCH_ROWS):
+            prefetch(PyList_GET_ITEM(self._values, row + PREFETCH_ROWS))
+            if self._keys is not None:
+                prefetch(PyList_GET_ITEM(self._keys, row + PREFETCH_ROWS))
+        value = <object>PyList_GET_ITEM(self._values, row)
+        key = None if self._keys is None else <object>PyList_GET_ITEM(self._keys, row)
+        if not in_place:
+            self._value = value = ascii_or_bytes(value)
+            self._key = key = ascii_or_bytes(key)
+        if self._headers is not None and <object>PyList_GET_ITEM(self._headers, row) is not None:
+            if in_place:
+                return 0
+            self._tail = tail = regular_headers(<object>PyList_GET_ITEM(self._headers, row), True)
+            if tail is None:
+                return 0
+        if not fill_plain_record(record, value, key, tail, self._small_size):
+            return 0
+        partition[0] = ANY_PARTITION
+        if self._partitions is not None:
+            partition[0] = partition_number(<object>PyList_GET_ITEM(self._partitions, row), self._partition_count)
+            if partition[0] == NO_PARTITION:
+                return 0
+        record.timestamp_ms = self._now_ms
+        if self._timestamps_ms is not None and not timestamp_number(
+            <object>PyList_GET_ITEM(self._timestamps_ms, row), &record.timestamp_ms
+        ):
+            return 0
+        if partition[0] == ANY_PARTITION and record.key_size >= 0 and not self._ignores_keys:
+            partition[0] = partition_of_key(record.key, record.key_size, self._partition_count)
+        return 1
+
+    cdef int meet(self, RecordAppender appender) except -1:
+        """Number the result of its batch."""
+        appender.result_number = self._batch_results.setdefault(result_of(appender), len(self._batch_results))
+        appender.row_sender_id = self._id
+        return 0
+
+    cdef inline void note(self, Py_ssize_t row, const Record* record, long long index, int result_number) noexcept:
+        self._indexes[row] = <int>index
+        self._sent_timestamps_ms[row] = record.timestamp_ms
+        self._key_sizes[row] = <int>record.key_size
+        self._value_sizes[row] = <int>record.value_size
+        self._result_numbers[row] = result_number
+
+    # -- armed partitions ----------------------------------------------------------------------------------
+
+    cdef Py_ssize_t send_to_lane(self, FastPart part, Py_ssize_t row, Py_ssize_t count, Record* record,
+                                 Py_ssize_t partition, StickyPartition sticky) except -1:
+        """Write a row, and those after it that go the same way, to an armed partition.
+
+        Args:
+            partition: of the row; ``ANY_PARTITION``: that of ``sticky``.
+
+        Returns:
+            The row behind them, or ``CHOOSE_AGAIN``.
+        """
+        cdef FastBatch batch
+        cdef RecordAppender appender
+        cdef RecordFuture future
+        cdef int64_t early_ms = part.plane.early_ms()
+        cdef Py_ssize_t at = row
+        cdef int appended
+        self._plane = part.plane
+        while True:
+            # Nothing is released with the lock.
+            batch = appender = None
+            batch = take_open(part, sticky, self._transaction)
+            if batch is None:
+                break
+            appender = batch.appender
+            if appender.row_sender_id == self._id:
+                at = self.write_rows(appender, row, min(count, row + MOST_LOCKED_ROWS), record, partition, sticky)
+            if leave_open(batch, early_ms):
+                part.plane.wake()
+            if at > row:
+                return at
+            if appender.row_sender_id == self._id:
+                break
+            self.meet(appender)
+        # A new batch, a larger buffer, or another partition.
+        future = new_future(part.plane._future_type)
+        try:
+            appended = append_to_part(part, record, future, None, sticky, self._transaction, None, COMPRESS)
+            if appended == ELSEWHERE:
+                return row if next_choice(self._slots, sticky) is None else CHOOSE_AGAIN
+            if appended != APPENDED:
                 return row
-            indexes[row] = <int>index
-            sent_timestamps_ms[row] = record.timestamp_ms
-            key_sizes[row] = <int>record.key_size
-            value_sizes[row] = <int>record.value_size
-            result_numbers[row] = appender.result_number
+            self.note_future(row, record, future)
+        except BaseException:
+            # A signal handler's. That does not change whether the record is accepted.
+            if future._outcome is not None:
+                self.note_future(row, record, future)
+            raise
+        return row + 1
+
+    cdef Py_ssize_t write_rows(self, RecordAppender appender, Py_ssize_t row, Py_ssize_t end, Record* record,
+                               Py_ssize_t partition, StickyPartition sticky) except -1:
+        """Write rows to the open batch of an armed partition, with its lock, from one whose record is given.
+
+        So no other Python code may run here.
+
+        Returns:
+            The row behind them.
+        """
+        cdef BatchWriter writer = appender.writer
+        cdef Py_ssize_t its_partition = partition
+        while put_record(writer, record):
+            self.note(row, record, writer.record_count - 1, appender.result_number)
             row += 1
             if sticky is not None:
                 count_record(sticky, record.key_size, record.value_size)
+                if sticky.produced_bytes >= sticky.force_switch_at_bytes:
+                    break
+            if row == end or not self.fill(row, record, &its_partition, True) or its_partition != partition:
+                break
         return row
+
+    cdef int note_future(self, Py_ssize_t row, const Record* record, RecordFuture future) except -1:
+        """Note the place of a record that was appended alone."""
+        number = self._batch_results.setdefault(future._batch_result, len(self._batch_results))
+        self.note(row, record, future._index, number)
+        return 0
 
 
 cdef inline bint has(list column, Py_ssize_t row) noexcept:

@@ -301,12 +301,18 @@ static bool place_and_look(KpPart *part) {
     return due_ms < atomic_load(&part->plane->sleep_until_ms);
 }
 
+static void count_batches(KpPart *part, int change) {
+    int before = atomic_fetch_add(&part->batch_count, change);
+    if ((before > 0) != (before + change > 0)) atomic_fetch_add(&part->plane->active_count, change > 0 ? 1 : -1);
+}
+
 static void open_batch(KpPart *part, KpBatch *batch) {
     batch->part = part;
     batch->state = KP_OPEN;
     batch->next = NULL;
     part->open = batch;
     atomic_fetch_add(&part->waiting_count, 1);
+    count_batches(part, 1);
 }
 
 void kp_part_adopt(KpPart *part, KpBatch *batch) {
@@ -381,7 +387,7 @@ KpBatch *kp_part_detach(KpPart *part) {
         batch->is_compressing = false;
     }
     part->open = part->head = part->tail = NULL;
-    atomic_store(&part->waiting_count, 0);
+    count_batches(part, -atomic_exchange(&part->waiting_count, 0));
     part->is_held = false;
     pthread_mutex_lock(&lane->due_mu);
     list_remove(lane, part);
@@ -903,6 +909,7 @@ static void complete_first(KpLane *lane) {
         part->flying_first = batch->next;
         if (!part->flying_first) part->flying_last = NULL;
         part->flying_count--;
+        count_batches(part, -1);
         if (part->is_numbered) {
             part->settled_count++;
             part->acknowledged_ms = lane->now_ms;
@@ -999,6 +1006,7 @@ KpRequest *kp_lane_take_requests(KpLane *lane) {
             part->flying_first = part->flying_last = NULL;
             part->flying_count = 0;
             kp_part_lock(part);
+            count_batches(part, -1);
             part->is_held = false;
             if (part->lane) place(part, false);
             kp_part_unlock(part);

@@ -23,7 +23,7 @@
  *   KpTopic     fixed while any of its partitions is armed; changed by the I/O thread.
  *
  * Locks: `part->mu`, then `lane->due_mu`; at most one of each kind. No call into Python, no allocation and no system
- * call under them, so each is held for less than a microsecond, or as long as a batch takes to be copied. Threads that hold the interpreter lock may wait for
+ * call under them, so each is held for less than a microsecond, or as long as a batch takes to be filled or copied. Threads that hold the interpreter lock may wait for
  * them: the holder never asks for the interpreter lock.
  *
  * Wake-ups: a caller changes a list, then reads `sleep_until_ms`; the I/O thread stores `sleep_until_ms`, then looks at
@@ -33,7 +33,8 @@
  * Events
  *
  *   event                                          who       function
- *   record fits into the open batch                caller    kp_part_note
+ *   record fits into the open batch, or rows of a  caller    kp_part_note
+ *   bulk call
  *   no open batch, or the record does not fit      caller    kp_part_begin
  *   batch full, enough for the I/O to compress     caller    kp_part_begin_compression (on the general path
  *                                                            kp_part_begin_last_compression), kp_compress, kp_part_end_compression
@@ -100,6 +101,7 @@ struct KpPlane {
     KpCodec *codec;             /* fixed; NULL: no compression */
     int64_t (*clock_ms)(void);  /* fixed; after a compression, which may last. NULL: the time that was given holds */
     atomic_int plain_count;     /* with a codec: batches that the I/O thread is to compress */
+    atomic_int active_count;    /* partitions with batches that wait or are in flight */
 };
 
 /* A batch. Its memory, from the header on, belongs to `owner`, which keeps it until the batch is settled or detached. */
@@ -147,6 +149,7 @@ struct KpPart {
     KpLane *lane;           /* NULL: disarmed */
     KpBatch *open, *head, *tail;
     atomic_int waiting_count;       /* of these */
+    atomic_int batch_count;         /* of these, and of those in flight */
     KpBatch *flying_first, *flying_last;
     KpPart *before, *after;
     uint8_t where;

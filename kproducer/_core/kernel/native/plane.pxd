@@ -41,7 +41,7 @@ cdef extern from "plane.h" nogil:
         int64_t generation
         KpCodec *codec
         int64_t (*clock_ms)() noexcept nogil
-        int plain_count
+        int plain_count, active_count
     ctypedef struct KpTopic:
         KpPart **parts
         int32_t part_count
