@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import socket
 import threading
@@ -599,6 +600,30 @@ def test_disarming_returns_what_was_not_sent_in_order(bench: Bench) -> None:
     assert requests[0][2][0].in_flight
     assert [not future.done() for future in sent] == [True] * 3
     assert len(bench.incomplete) == 3 == bench.taken
+
+
+def test_the_collector_does_not_walk_the_batches_of_a_lane(bench: Bench) -> None:
+    flown, waiting = bench.send("t", 0, b"v"), bench.send("t", 1, b"v")
+    assert not any(gc.is_tracked(batch) or gc.is_tracked(batch.outcome) for batch in bench.incomplete)
+    (batch,) = bench.part("t", 1).disarm()
+    batch.hand_over("what it becomes")
+    # It may have an error now, whose traceback may lead to a future.
+    assert gc.is_tracked(batch)
+    assert gc.is_tracked(batch.outcome)
+    bench.lane.drain(bench.now_ms)
+    bench.receive(bench.response([("t", 0, 7)]))
+    assert flown.result(0).offset == 7
+    assert not waiting.done()
+
+
+def test_a_future_that_is_kept_does_not_keep_the_partition(bench: Bench) -> None:
+    future = bench.send("t", 0, b"v")
+    (batch,) = bench.incomplete
+    bench.lane.drain(bench.now_ms)
+    bench.receive(bench.response([("t", 0, 7)]))
+    assert batch.part is None
+    assert batch.topic_partition == ("t", 0)
+    assert future.result(0).offset == 7
 
 
 def test_callbacks_run_in_order_before_other_threads_see_the_end(bench: Bench) -> None:

@@ -36,9 +36,9 @@ cdef extern from *:
 
 # -- records ---------------------------------------------------------------------------------------------------
 
-# The garbage collector must not clear the reference to an exported buffer: the export would never be released. A
-# cycle through the buffer is broken at another object.
-@cython.no_gc_clear
+# The garbage collector must not clear the reference to an exported buffer: the export would never be released. And it
+# need not see it: a bytearray refers to nothing.
+@cython.no_gc
 cdef class BatchWriter:
     """Encodes the records of one batch into ``buffer``, after the space for the header. Not thread-safe.
 

@@ -14,6 +14,7 @@ cimport cython
 from cpython.dict cimport PyDict_Contains, PyDict_DelItem
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
@@ -95,6 +96,9 @@ cdef extern from "codec.c" nogil:
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() noexcept
+    void PyObject_GC_Track(PyObject* op) noexcept
+    void PyObject_GC_UnTrack(PyObject* op) noexcept
+    int PyObject_GC_IsTracked(PyObject* op) noexcept
 
 cdef extern from "<unistd.h>" nogil:
     ssize_t write(int fd, const void *data, size_t size)
@@ -994,11 +998,11 @@ cdef class FastBatch(_LazyResult):
     """
 
     def __repr__(self):
-        return f"<FastBatch {self.part.topic_partition} records={self.c.record_count}>"
+        return f"<FastBatch {self.topic_partition} records={self.c.record_count}>"
 
     @property
     def topic_partition(self):
-        return self.part.topic_partition
+        return self.outcome.topic_partition
 
     @property
     def record_count(self):
@@ -1058,6 +1062,9 @@ cdef class FastBatch(_LazyResult):
         """From here on, ``successor`` has its records and its memory."""
         self.successor = successor
         self.appender = None
+        for each in (self, self.outcome):
+            if each is not None and not PyObject_GC_IsTracked(<PyObject*>each):
+                PyObject_GC_Track(<PyObject*>each)
         kp_batch_forget_compressed(&self.c)
 
     @property
@@ -1096,6 +1103,7 @@ cdef class FastBatch(_LazyResult):
             self.part.fills_batches = False
         plane.incomplete.pop(self, None)
         self.appender = None
+        self.part = None  # futures keep the batch: with the partition, they would keep the producer
         kp_batch_forget_compressed(&self.c)
         plane._deallocate(buffer)
 
@@ -1170,6 +1178,11 @@ cdef FastBatch new_batch(FastPart part, object buffer):
     cdef BatchWriter writer = BatchWriter.__new__(BatchWriter, buffer)
     cdef BatchOutcome outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
     fill(batch, part, RecordAppender.__new__(RecordAppender, writer, batch, outcome, plane._future_type))
+    # As futures, which keep it: with a batch per record, the collector would take half of the time. What refers to
+    # itself here ends when the batch does, or is handed over.
+    PyObject_GC_UnTrack(<PyObject*>batch)
+    PyObject_GC_UnTrack(<PyObject*>batch.appender)
+    PyObject_GC_UnTrack(<PyObject*>outcome)
     batch.c.ratio = expected_ratio(part)
     plane.incomplete[batch] = batch
     return batch
