@@ -409,7 +409,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _bug(
         "memory-waiter-skipped",
         "Returned memory is kept although a thread waits for it.",
-        (_POOL, "                    and not self.waiters\n", ""),
+        (_POOL, " or self.waiters or ", " or "),
         reaches=_lacks_memory,
     ),
     _bug(

@@ -34,6 +34,10 @@ _MUCH_BYTES: Final = 8 << 20
 _RETURN_INTERVAL_MS: Final = 60_000
 
 
+def _will_collect() -> bool:
+    return True
+
+
 class Grant:
     """The place of one call in the queue for memory, and what it has taken so far: it can all be returned.
 
@@ -53,7 +57,7 @@ class Grant:
         self.wanted_bytes = wanted_bytes
         self.gathered_bytes = 0
         self.buffer = buffer
-        self.notify: Callable[[], bool] = lambda: True
+        self.notify: Callable[[], bool] = _will_collect
         self.requested_ms = 0
 
     @property
@@ -246,24 +250,25 @@ class BufferPool:
         Raises:
             IllegalStateError: more would come back than was taken.
         """
+        self.deallocate_all([buffer])
+
+    def deallocate_all(self, buffers: list[bytearray]) -> None:
+        """``deallocate`` for each of many, of which most have one record: the lock is taken once."""
         # The usual case, in few steps: of a size that is kept, and no thread waits for it.
-        size_bytes = len(buffer)
-        is_back = False
+        count_back = 0
         try:
             with self.lock:
-                buffers = self._free.get(size_bytes)
-                free_bytes = self._free_bytes + size_bytes
-                if (
-                    buffers is not None
-                    and not self.waiters
-                    and self._unpooled_bytes + free_bytes <= self.total_bytes
-                ):
+                for buffer in buffers:
+                    kept = self._free.get(len(buffer))
+                    free_bytes = self._free_bytes + len(buffer)
+                    if kept is None or self.waiters or self._unpooled_bytes + free_bytes > self.total_bytes:
+                        break
                     self._free_bytes = free_bytes
-                    buffers += (buffer,)
-                    is_back = True
+                    kept += (buffer,)
+                    count_back += 1
         finally:
-            if not is_back:
-                self.withdraw(Grant(size_bytes, buffer=buffer))
+            for buffer in buffers[count_back:]:
+                self.withdraw(Grant(len(buffer), buffer=buffer))
 
     def trim(self, now_ms: int) -> int:
         """Free the buffers that nobody has needed for a while, largest first. I/O thread only.

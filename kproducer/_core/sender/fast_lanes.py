@@ -204,7 +204,7 @@ class FastLanes:
             metadata_type=RecordMetadata,
             make_result=ProduceRequestResult,
             allocate=pool.try_allocate,
-            deallocate=pool.deallocate,
+            deallocate=pool.deallocate_all,
             incomplete=accumulator.incomplete,
             memory_waiters=pool.waiters,
             now_ms=None if isinstance(clock, SystemClock) else clock.monotonic_ms,

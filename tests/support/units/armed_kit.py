@@ -26,7 +26,7 @@ class Armed:
             "buffer_memory": pool.total_bytes,
             "sizes": pool.sizes,
             "allocate": pool.try_allocate,
-            "deallocate": pool.deallocate,
+            "deallocate": pool.deallocate_all,
             "incomplete": kit.accumulator.incomplete,
             "memory_waiters": pool.waiters,
         }

@@ -114,8 +114,8 @@ class Bench:
         self.taken += 1
         return buffer
 
-    def deallocate(self, buffer: bytearray) -> None:
-        self.taken -= 1
+    def deallocate(self, buffers: list[bytearray]) -> None:
+        self.taken -= len(buffers)
 
     def part(self, topic: str, partition: int) -> Any:
         if topic not in self.topics:

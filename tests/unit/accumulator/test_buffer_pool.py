@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kproducer._core.accumulator import buffer_pool
-from kproducer._core.accumulator.buffer_pool import KEPT_BYTES, BufferPool
+from kproducer._core.accumulator.buffer_pool import KEPT_BYTES, BufferPool, Grant
 from kproducer._core.runtime.clock import NEVER_MS, SystemClock
 from kproducer.errors import BufferExhaustedError, ConfigError, IllegalStateError, ProducerClosedError
 from tests.support.units.appending import take_memory
@@ -61,6 +61,22 @@ def test_pooled_size_is_reused_and_accounted_exactly() -> None:
     assert pool.available_bytes == 4 * CHUNK - 2 * CHUNK - 1
     pool.deallocate(odd)
     assert take_memory(pool, CHUNK + 1, 0) is not odd
+
+
+def test_buffers_come_back_together_and_go_to_those_who_wait() -> None:
+    pool = make_pool()
+    taken = [take_memory(pool, CHUNK, 0) for _ in range(3)]
+    odd = take_memory(pool, CHUNK - 1, 0)
+    waiting = Grant(2 * CHUNK)
+    notified: list[None] = []
+    pool.request(waiting, lambda: notified.append(None) is None)
+    assert waiting.gathered_bytes == 1
+    pool.deallocate_all([odd, *taken])
+    assert notified == [None]
+    assert waiting.is_complete
+    assert pool.available_bytes == 2 * CHUNK
+    with pytest.raises(IllegalStateError, match="twice"):
+        pool.deallocate_all([bytearray(CHUNK)] * 3)
 
 
 def test_buffers_that_nobody_has_needed_for_a_while_are_freed() -> None:

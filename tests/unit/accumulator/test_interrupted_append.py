@@ -105,7 +105,7 @@ TAKING_MEMORY = {
         function.__code__
         for name, function in vars(BufferPool).items()
         # Not where memory is about to be returned: nothing refers to it yet.
-        if inspect.isfunction(function) and name not in ("deallocate", "_give_back")
+        if inspect.isfunction(function) and name not in ("deallocate", "deallocate_all", "_give_back")
     ),
 }
 

@@ -193,7 +193,7 @@ cdef class Plane:
         metadata_type: of ``BatchOutcome``.
         make_result: ``ProduceRequestResult``.
         allocate: ``BufferPool.try_allocate``.
-        deallocate: ``BufferPool.deallocate``.
+        deallocate: ``BufferPool.deallocate_all``.
         incomplete: the accumulator's dict of batches without an outcome.
         memory_waiters: not empty while threads wait for memory.
         now_ms: the clock; ``None``: the system's.
@@ -673,6 +673,7 @@ cdef class FastLane:
         cdef double size
         cdef double ratio
         cdef double queue_ms
+        cdef list buffers = []
         cdef int at
         self.requests += 1
         self.c.has_uncounted = True
@@ -684,7 +685,12 @@ cdef class FastLane:
         self.latency_ms_max = max(self.latency_ms_max, latency_ms)
         for at in range(request.batch_count):
             batch = request.batches[at]
-            topic = (<FastPart>batch.part.owner).topic
+            settled = <FastBatch>batch.owner
+            topic = settled.part.topic
+            buffer = settled.appender.writer.buffer
+            if settled.part.fills_batches and 4 * batch.end < len(buffer):
+                settled.part.fills_batches = False
+            buffers.append(buffer)
             size = kp_batch_size(batch)
             queue_ms = request.sent_ms - batch.begun_ms
             self.batches += 1
@@ -710,6 +716,8 @@ cdef class FastLane:
             topic.records_max = max(topic.records_max, <double>batch.record_count)
             topic.batch_bytes += size
             topic.batch_bytes_max = max(topic.batch_bytes_max, size)
+        # First: a thread may wait for it, and callbacks may last.
+        self.plane._deallocate(buffers)
         for at in range(request.batch_count):
             settled = <FastBatch>request.batches[at].owner
             Py_DECREF(settled)
@@ -1079,11 +1087,10 @@ cdef class FastBatch(_LazyResult):
         return 1 if self.c.state >= KP_FLYING else 0
 
     cdef succeed(self):
-        """The broker has it. Run its callbacks, wake the threads that wait for it, and return its memory."""
+        """The broker has it, and its memory was returned. Run its callbacks, and wake the threads that wait for it."""
         cdef BatchOutcome outcome = self.outcome
         cdef Deliveries deliveries = self.appender.deliveries
         cdef Plane plane = self.part.plane
-        cdef object buffer = self.appender.writer.buffer
         if not outcome.settled and not outcome.is_split:
             outcome.base_offset = self.c.base_offset
             outcome.log_append_time_ms = self.c.log_append_time_ms
@@ -1099,13 +1106,10 @@ cdef class FastBatch(_LazyResult):
             # A thread that has made the result since then sees that it is done: see add_listener.
             if self._made is not None:
                 self._made.release()
-        if self.part.fills_batches and 4 * self.c.end < len(buffer):
-            self.part.fills_batches = False
         plane.incomplete.pop(self, None)
         self.appender = None
         self.part = None  # futures keep the batch: with the partition, they would keep the producer
         kp_batch_forget_compressed(&self.c)
-        plane._deallocate(buffer)
 
     cdef abandon(self):
         """It takes no record; its buffer is the caller's. A flush may have found it meanwhile, or the end of a
@@ -1422,9 +1426,9 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
             if begun is not None and begun is not given:
                 begun.abandon()
             if buffer is not None:
-                plane._deallocate(buffer)
+                plane._deallocate([buffer])
             if larger is not None:
-                plane._deallocate(larger)
+                plane._deallocate([larger])
         finally:
             if wakes:
                 plane.wake()
