@@ -324,7 +324,7 @@ static int append_to_lane(int p, int size, int transaction) {
         if (part->open) {
             Batch *open = (Batch *)part->open;
             taken = add_record(open, p, size);
-            if (taken && open->b.record_count == CAPACITY) wakes = kp_part_close_open(part, w.now_ms);
+            if (taken && open->b.record_count == CAPACITY) wakes |= kp_part_close_open(part, w.now_ms);
             if (!taken && w.plane.codec && choose("the I/O thread has enough to compress: no, yes", 2)) {
                 closed = open;
                 closed->is_busy = closed->was_busy = true;
@@ -337,7 +337,7 @@ static int append_to_lane(int p, int size, int transaction) {
         if (!taken && begun) {
             taken = add_record(begun, p, size);
             begun->b.is_full = begun->b.record_count == CAPACITY;
-            wakes = kp_part_begin(part, &begun->b, w.now_ms);
+            wakes |= kp_part_begin(part, &begun->b, w.now_ms);
             if (begun->b.is_full && !w.plane.codec) wakes |= kp_part_close_open(part, w.now_ms);
             begun = NULL;
         }

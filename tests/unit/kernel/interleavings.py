@@ -60,9 +60,9 @@ MUTANTS = (
         "wake-up-decided-too-early",
         "A caller looks whether the I/O thread sleeps before it has changed the list.",
         "    int64_t due_ms = place(part, false);\n"
-        "    return due_ms < atomic_load(&part->plane->sleep_until_ms);",
+        "    if (due_ms >= atomic_load(&part->plane->sleep_until_ms)) return false;",
         "    int64_t until_ms = atomic_load(&part->plane->sleep_until_ms);\n"
-        "    return place(part, false) < until_ms;",
+        "    if (place(part, false) >= until_ms) return false;",
         "append",
     ),
     Mutant(

@@ -626,6 +626,34 @@ def test_a_future_that_is_kept_does_not_keep_the_partition(bench: Bench) -> None
     assert future.result(0).offset == 7
 
 
+def test_the_io_thread_is_woken_once_until_it_sleeps_again() -> None:
+    woken: list[None] = []
+    errors: list[BaseException] = [KeyboardInterrupt()]
+
+    def wake() -> None:
+        if errors:
+            raise errors.pop()
+        woken.append(None)
+
+    bench = Bench(plane={"on_wake": wake})
+    try:
+        for partition in range(2):
+            bench.part("t", partition)
+        assert bench.plane.wait_until_ms > bench.now_ms
+        with pytest.raises(KeyboardInterrupt):
+            bench.send("t", 0, b"v" * 3000)
+        assert bench.send("t", 1, b"v" * 3000)
+        assert bench.send("t", 1, b"v" * 3000)
+        assert bench.send("t", 0, b"v" * 3000)
+        assert len(woken) == 1
+        bench.lane.drain(bench.now_ms)
+        assert bench.plane.wait_until_ms > bench.now_ms
+        bench.send("t", 0, b"v")
+        assert len(woken) == 2
+    finally:
+        bench.close()
+
+
 def test_callbacks_run_in_order_before_other_threads_see_the_end(bench: Bench) -> None:
     seen: list[Any] = []
     futures: list[Any] = []

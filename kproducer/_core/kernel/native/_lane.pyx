@@ -305,7 +305,12 @@ cdef class Plane:
     cdef int wake(self) except -1:
         cdef unsigned long long one = 1
         if self._on_wake is not None:
-            self._on_wake()
+            try:
+                self._on_wake()
+            except BaseException:
+                # A signal handler, perhaps before it was woken: then the next caller wakes it.
+                kp_plane_set_sleep(&self.c, KP_NEVER_MS)
+                raise
         elif self.step.wake_fd >= 0:
             write(self.step.wake_fd, &one, sizeof(one))
         return 0
@@ -1355,7 +1360,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         note(batch)
                         if is_full(batch):
                             part.fills_batches = True
-                            wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
+                            wakes |= kp_part_close_open(&part.c, early_ms or kp_now_ms())
                         break
                     if may_grow and may_grow_larger(batch):
                         wanted = max(writer.position + upper_bound(record), 2 * writer._size)
@@ -1365,7 +1370,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                             # No small batch is to be left here.
                             sticky.produced_bytes = max(sticky.produced_bytes, sticky.switch_at_bytes)
                         if backlog == RETURN_CLOSED:
-                            wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
+                            wakes |= kp_part_close_open(&part.c, early_ms or kp_now_ms())
                             taken = CLOSED
                             break
                         if backlog == COMPRESS and has_enough_to_compress(plane):
@@ -1377,7 +1382,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                                 kp_part_begin_compression(&part.c, early_ms or kp_now_ms())
                                 continue
                         elif sticky is not None:
-                            wakes = kp_part_close_open(&part.c, early_ms or kp_now_ms())
+                            wakes |= kp_part_close_open(&part.c, early_ms or kp_now_ms())
                             taken = ELSEWHERE
                             break
                 elif sticky is not None and sticky.produced_bytes >= sticky.least_bytes:
@@ -1397,7 +1402,7 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         part.next_order += 1
                         # A caller may compress it, unless the I/O thread takes it before.
                         begun.c.is_full = is_full(begun)
-                        wakes = kp_part_begin(&part.c, &begun.c, now_ms)
+                        wakes |= kp_part_begin(&part.c, &begun.c, now_ms)
                         if begun.c.is_full and (backlog == LEAVE or not has_enough_to_compress(plane)):
                             wakes |= kp_part_close_open(&part.c, now_ms)
                         begun = None

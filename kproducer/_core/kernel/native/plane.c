@@ -294,11 +294,13 @@ static int64_t place(KpPart *part, bool at_front) {
     return wanted == KP_LINGERING && atomic_load(&part->plane->sends_everything) ? INT64_MIN : due_ms;
 }
 
-/* Whether to wake the I/O thread afterwards. First the list, then the look: see plane.h. As operands of one comparison, C
- * would leave their order to the compiler. */
+/* Whether the caller has to wake the I/O thread afterwards. First the list, then the look: see plane.h. As operands of one
+ * comparison, C would leave their order to the compiler. */
 static bool place_and_look(KpPart *part) {
     int64_t due_ms = place(part, false);
-    return due_ms < atomic_load(&part->plane->sleep_until_ms);
+    if (due_ms >= atomic_load(&part->plane->sleep_until_ms)) return false;
+    kp_plane_set_sleep(part->plane, INT64_MIN);
+    return true;
 }
 
 static void count_batches(KpPart *part, int change) {

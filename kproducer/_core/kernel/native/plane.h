@@ -28,7 +28,8 @@
  *
  * Wake-ups: a caller changes a list, then reads `sleep_until_ms`; the I/O thread stores `sleep_until_ms`, then looks at
  * the lists. Both are sequentially consistent, so at least one sees the other. What it stores is never earlier than the end
- * of its wait: what was due a moment ago may be gone, because a caller compresses it or has taken it back.
+ * of its wait: what was due a moment ago may be gone, because a caller compresses it or has taken it back. A caller that
+ * will wake it stores that it is awake: until it runs, the others need not.
  *
  * Events
  *
