@@ -52,8 +52,9 @@ if TYPE_CHECKING:
 
 #: How long a reader of metrics waits for the I/O thread, which a callback may keep busy.
 _LONGEST_COUNT_S = 0.2
-#: How many partitions are tried to be armed in one round.
-_MOST_ARMED_PER_ROUND = 64
+#: How many partitions are tried to be armed in one round, and how many if one that waits for it has had
+#: another batch. Each takes 5 us and, while it is armed, 450 bytes.
+_ARMED_PER_ROUND, _MOST_ARMED_PER_ROUND = 64, 512
 
 
 def _may_send_to(topic_partition: TopicPartition, transaction: OpenTransaction) -> bool:
@@ -182,6 +183,8 @@ class FastLanes:
         #: Partitions to be armed, with the node that their last batch went to. With idempotence they have to
         #: wait until nothing is pending.
         self._wanted: dict[TopicPartition, int] = {}
+        #: One of these has been drained again since they were looked at.
+        self._is_late = False
         self._awaiting_loan: set[TopicPartition] = set()
         #: As ``_wanted``: partitions that the transaction, of version 1, has not added yet.
         self._not_added: dict[TopicPartition, int] = {}
@@ -293,6 +296,7 @@ class FastLanes:
     def note_drained(self, node_id: int, batches: Sequence[ProducerBatch]) -> None:
         """These batches have left their queues, for a request to this node."""
         for batch in batches:
+            self._is_late |= batch.topic_partition in self._wanted
             self._wanted[batch.topic_partition] = node_id
 
     def arm(self, now_ms: int) -> None:
@@ -323,7 +327,9 @@ class FastLanes:
     def _arm_wanted(self, transaction: OpenTransaction | None, now_ms: int) -> None:
         wanted = self._wanted
         snapshot = self._metadata.snapshot
-        for topic_partition in list(islice(wanted, _MOST_ARMED_PER_ROUND)):
+        count = _MOST_ARMED_PER_ROUND if self._is_late else _ARMED_PER_ROUND
+        self._is_late = False
+        for topic_partition in list(islice(wanted, count)):
             node_id = wanted.pop(topic_partition)
             if transaction is not None and not _may_send_to(topic_partition, transaction):
                 self._not_added[topic_partition] = node_id
