@@ -182,6 +182,7 @@ class SnapshotMerger:
         limit = 2 * len(response_partitions) + 1024
         new_tuple = tuple.__new__
         found: dict[int, PartitionMetadata] = {}
+        same: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.has_news |= recreated
         needs_refresh = False
         for p in response_partitions:
@@ -208,6 +209,8 @@ class SnapshotMerger:
                 self.has_news = True
             error_code = p.error_code
             replicas, isr, offline = tuple(p.replica_nodes), tuple(p.isr_nodes), tuple(p.offline_replicas)
+            # Many partitions have the same ones: that saves 100 bytes of each.
+            replicas, isr = same.setdefault(replicas, replicas), same.setdefault(isr, isr)
             fields = (number, leader_id, epoch, replicas, isr, offline, error_code)
             # The constructor of a named tuple is Python code, which is slow for 10,000 partitions.
             found[number] = new_tuple(PartitionMetadata, fields)

@@ -273,7 +273,7 @@ cdef class Deliveries:
         cdef Py_ssize_t room
         cdef void* grown
         if self._count == self._room:
-            room = max(64, 2 * self._room)
+            room = max(4, 2 * self._room)  # many batches have a single record
             grown = PyMem_Realloc(self._entries, room * sizeof(Delivery))
             if grown == NULL:
                 raise MemoryError
