@@ -24,6 +24,7 @@ from kproducer_messages.produce_response import (
     TopicProduceResponse,
 )
 
+from kproducer._core.accumulator.future_record_metadata import ProduceRequestResult
 from kproducer._core.accumulator.producer_batch import ProducerBatch
 from kproducer._core.client.api_keys import response_header_version
 from kproducer._core.kernel import data_plane
@@ -624,6 +625,45 @@ def test_a_future_that_is_kept_does_not_keep_the_partition(bench: Bench) -> None
     assert batch.part is None
     assert batch.topic_partition == ("t", 0)
     assert future.result(0).offset == 7
+
+
+@pytest.mark.parametrize("where", ["deallocate", "make_result"])
+def test_every_batch_of_a_request_gets_its_outcome_whatever_is_raised(where: str) -> None:
+    """And its memory is returned once."""
+    errors: list[BaseException] = []
+
+    def raise_once(function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            if errors:
+                raise errors.pop()
+            return function(*arguments)
+
+        return call
+
+    returned: list[int] = []
+
+    def deallocate(buffers: list[bytearray]) -> None:
+        returned.extend(map(id, buffers))
+
+    function = {"deallocate": deallocate, "make_result": ProduceRequestResult}[where]
+    bench = Bench(plane={"deallocate": deallocate, where: raise_once(function)})
+
+    def fail(*_: Any) -> None:
+        raise KeyError("a callback")
+
+    try:
+        # Two that raise are counted in the log, for which the result is made.
+        sent = [bench.send("t", number, b"v", fail) for number in range(3) for _ in range(2)]
+        bench.lane.drain(bench.now_ms)
+        response = bench.response([("t", number, 7) for number in range(3)])
+        errors.append(MemoryError())
+        with pytest.raises(MemoryError):
+            bench.receive(response)
+        assert [each.result(0).offset for each in sent] == [7, 8] * 3
+        assert bench.incomplete == {}
+        assert len(set(returned)) == len(returned) == (3 if where == "make_result" else 0)
+    finally:
+        bench.close()
 
 
 def test_the_io_thread_is_woken_once_until_it_sleeps_again() -> None:

@@ -442,11 +442,11 @@ cdef class ArrowRows(BlockReader):
                 self._run_at = _write(self, appender.writer, sticky, start, self._run_end)
                 wakes = leave_open(batch, early_ms)
             try:
-                if self._run_at > start:
-                    self._note_run(result_of(appender), appender.result_number, index, start)
-            finally:
                 if wakes:
                     part.plane.wake()
+            finally:
+                if self._run_at > start:
+                    self._note_run(result_of(appender), appender.result_number, index, start)
             if is_met:
                 return APPENDED if self._run_at > start else NOT_APPENDED
             appender.result_number = self._number_of(result_of(appender))

@@ -49,6 +49,7 @@ cdef class FastLane:
     cdef public double queue_ms, queue_ms_max, plain_bytes, compression, compression_max
 
     cdef settle_request(self, KpRequest *request, int64_t now_ms)
+    cdef count_request(self, KpRequest *request, int64_t now_ms)
 
 
 cdef class FastTopic:

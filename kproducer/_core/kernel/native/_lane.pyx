@@ -660,17 +660,44 @@ cdef class FastLane:
         cdef KpRequest *request = kp_lane_take_done(&self.c)
         cdef KpRequest *following
         cdef Py_ssize_t count = 0
+        cdef object error = None
         while request != NULL:
             following = request.next
             try:
                 self.settle_request(request, now_ms)
-            finally:
-                kp_request_free(request)
+            except BaseException as raised:
+                error = error or raised
+            kp_request_free(request)
             request = following
             count += 1
+        if error is not None:
+            raise error
         return count
 
     cdef settle_request(self, KpRequest *request, int64_t now_ms):
+        """Whatever is raised meanwhile, each batch gets its outcome. The first error is raised at the end."""
+        cdef FastBatch settled
+        cdef list buffers
+        cdef object error = None
+        cdef int at
+        try:
+            self.count_request(request, now_ms)
+            buffers = [(<FastBatch>request.batches[at].owner).appender.writer.buffer for at in range(request.batch_count)]
+            # First: a thread may wait for it, and callbacks may last.
+            self.plane._deallocate(buffers)
+        except BaseException as raised:
+            error = raised
+        for at in range(request.batch_count):
+            settled = <FastBatch>request.batches[at].owner
+            Py_DECREF(settled)
+            try:
+                settled.succeed()
+            except BaseException as raised:
+                error = error or raised
+        if error is not None:
+            raise error
+
+    cdef count_request(self, KpRequest *request, int64_t now_ms):
         cdef double latency_ms = now_ms - request.sent_ms
         cdef KpBatch *batch
         cdef FastBatch settled
@@ -678,7 +705,6 @@ cdef class FastLane:
         cdef double size
         cdef double ratio
         cdef double queue_ms
-        cdef list buffers = []
         cdef int at
         self.requests += 1
         self.c.has_uncounted = True
@@ -692,10 +718,8 @@ cdef class FastLane:
             batch = request.batches[at]
             settled = <FastBatch>batch.owner
             topic = settled.part.topic
-            buffer = settled.appender.writer.buffer
-            if settled.part.fills_batches and 4 * batch.end < len(buffer):
+            if settled.part.fills_batches and 4 * batch.end < settled.appender.writer._size:
                 settled.part.fills_batches = False
-            buffers.append(buffer)
             size = kp_batch_size(batch)
             queue_ms = request.sent_ms - batch.begun_ms
             self.batches += 1
@@ -721,12 +745,6 @@ cdef class FastLane:
             topic.records_max = max(topic.records_max, <double>batch.record_count)
             topic.batch_bytes += size
             topic.batch_bytes_max = max(topic.batch_bytes_max, size)
-        # First: a thread may wait for it, and callbacks may last.
-        self.plane._deallocate(buffers)
-        for at in range(request.batch_count):
-            settled = <FastBatch>request.batches[at].owner
-            Py_DECREF(settled)
-            settled.succeed()
 
 
 # -- partitions ------------------------------------------------------------------------------------------------
@@ -1083,7 +1101,7 @@ cdef class FastBatch(_LazyResult):
     @property
     def numbers(self):
         """(producer id, epoch, base sequence); ``None``: it has none. I/O thread."""
-        if self.c.state < KP_FLYING or not self.part.c.is_numbered:
+        if self.c.state < KP_FLYING or self.part is None or not self.part.c.is_numbered:
             return None
         return self.c.producer_id, self.c.producer_epoch, self.c.sequence
 
@@ -1096,25 +1114,32 @@ cdef class FastBatch(_LazyResult):
         cdef BatchOutcome outcome = self.outcome
         cdef Deliveries deliveries = self.appender.deliveries
         cdef Plane plane = self.part.plane
-        if not outcome.settled and not outcome.is_split:
-            outcome.base_offset = self.c.base_offset
-            outcome.log_append_time_ms = self.c.log_append_time_ms
-            outcome.settled = True
-            if deliveries._count:
+        cdef bint is_new = not outcome.settled and not outcome.is_split
+        try:
+            if is_new:
+                outcome.base_offset = self.c.base_offset
+                outcome.log_append_time_ms = self.c.log_append_time_ms
+                outcome.settled = True
+            if is_new and deliveries._count:
                 outcome.firing_thread_id = PyThread_get_thread_ident()
                 raised = deliveries.run(outcome, None, self._log_raised)
                 if raised > 1:
                     self.result.log_all_raised(raised)
-            outcome.done = True
-            outcome.firing_thread_id = 0
-            self.release()
-            # A thread that has made the result since then sees that it is done: see add_listener.
-            if self._made is not None:
-                self._made.release()
-        plane.incomplete.pop(self, None)
-        self.appender = None
-        self.part = None  # futures keep the batch: with the partition, they would keep the producer
-        kp_batch_forget_compressed(&self.c)
+        finally:
+            try:
+                if is_new:
+                    outcome.done = True
+                    outcome.firing_thread_id = 0
+                    self.release()
+                    # A thread that has made the result since then sees that it is done: see add_listener.
+                    if self._made is not None:
+                        self._made.release()
+            finally:
+                # Nothing may find its memory here.
+                plane.incomplete.pop(self, None)
+                self.appender = None
+                self.part = None  # futures keep the batch: with the partition, they would keep the producer
+                kp_batch_forget_compressed(&self.c)
 
     cdef abandon(self):
         """It takes no record; its buffer is the caller's. A flush may have found it meanwhile, or the end of a
@@ -1187,13 +1212,13 @@ cdef FastBatch new_batch(FastPart part, object buffer):
     cdef BatchWriter writer = BatchWriter.__new__(BatchWriter, buffer)
     cdef BatchOutcome outcome = BatchOutcome.__new__(BatchOutcome, part.topic_partition, plane._metadata_type)
     fill(batch, part, RecordAppender.__new__(RecordAppender, writer, batch, outcome, plane._future_type))
+    batch.c.ratio = expected_ratio(part)
+    plane.incomplete[batch] = batch
     # As futures, which keep it: with a batch per record, the collector would take half of the time. What refers to
     # itself here ends when the batch does, or is handed over.
     PyObject_GC_UnTrack(<PyObject*>batch)
     PyObject_GC_UnTrack(<PyObject*>batch.appender)
     PyObject_GC_UnTrack(<PyObject*>outcome)
-    batch.c.ratio = expected_ratio(part)
-    plane.incomplete[batch] = batch
     return batch
 
 
@@ -1413,6 +1438,9 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                 if closed is not None:
                     wakes |= compress(closed)
                     closed = compression_lock = None
+            if wakes:
+                wakes = False
+                plane.wake()  # the others rely on it
             # Other code may run in here, so everything is looked at again afterwards.
             if wanted < 0:
                 compression_lock = allocate_lock()
@@ -1428,15 +1456,15 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
     finally:
         # A signal handler may raise in each of these.
         try:
+            if wakes:
+                plane.wake()
+        finally:
             if begun is not None and begun is not given:
                 begun.abandon()
             if buffer is not None:
                 plane._deallocate([buffer])
             if larger is not None:
                 plane._deallocate([larger])
-        finally:
-            if wakes:
-                plane.wake()
     if taken == APPENDED and sticky is not None:
         count_record(sticky, record.key_size, record.value_size)
     return taken
