@@ -253,7 +253,9 @@ class Connections:
                 return f"the authentication with {broker} has no credentials yet: {waits_for}"
             return f"the authentication with {broker} has not ended yet {limit}"
         unanswered = self._in_flight.count_of(connection.id)
-        return f"{broker} has not answered {unanswered} request(s) yet {limit}" if unanswered else None
+        earlier = connection.earlier_error
+        before = "" if earlier is None else f"; the connection before ended: {earlier}"
+        return f"{broker} has not answered {unanswered} request(s) yet {limit}{before}" if unanswered else None
 
     # -- beginning and ending --------------------------------------------------------------------------
 

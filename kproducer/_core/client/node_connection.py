@@ -44,7 +44,7 @@ LEGAL_TRANSITIONS: dict[ConnectionState, frozenset[ConnectionState]] = {
 
 
 class NodeConnection:
-    """The connection to one node at one ``host:port``. I/O thread only, except to read ``last_error``.
+    """The connection to one node at one ``host:port``. I/O thread only, except to read the two errors.
 
     Args:
         node: the node to connect to.
@@ -66,6 +66,7 @@ class NodeConnection:
         was_answered: the broker answered a request since the connection came up, other than ApiVersions
             and those of SASL.
         last_error: how the last connection ended, in words; None since one became ready.
+        earlier_error: ``last_error`` of the connection before, until the broker has answered a request.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class NodeConnection:
         self.is_resolving = False
         self.last_attempt_ms = 0
         self.last_error: str | None = None
+        self.earlier_error: str | None = None
         self.setup_timeout_ms = setup_timeout.backoff_ms(0)
         self.reauthenticate_ms = NEVER_MS
         self.ready_count = 0
@@ -210,10 +212,15 @@ class NodeConnection:
         self._move(_S.READY)
         self.versions = versions
         self.ready_count += 1
-        self.last_error = None
+        self.earlier_error, self.last_error = self.last_error, None
         self.reauthenticate_ms = NEVER_MS
         self.was_used = False
         self._failed_attempts = 0
+
+    def answered(self) -> None:
+        """The broker answered the first request since the connection came up."""
+        self.was_answered = True
+        self.earlier_error = None
 
     def ended(self, now_ms: int) -> None:
         """The connection, or the attempt, ended. The next attempt waits for the backoff."""

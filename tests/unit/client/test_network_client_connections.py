@@ -466,6 +466,25 @@ def test_a_silent_node_is_named_with_what_it_is_waited_for() -> None:
     assert harness.client.connections.last_errors() == []
 
 
+def test_why_the_last_connection_ended_is_told_until_this_one_is_answered() -> None:
+    harness = Harness()
+    harness.make_ready()
+    harness.request()
+    harness.selector.break_connection(ID, DisconnectedError("host0:9092 does not like this client"))
+    harness.poll()
+    wait_out_backoff(harness)
+    harness.make_ready()
+    harness.request()
+    (unanswered,) = harness.client.connections.last_errors()
+    assert "has not answered 1 request(s) yet" in unanswered
+    assert "host0:9092 does not like this client" in unanswered
+    harness.selector.respond(harness.selector.last_request(), produce_response())
+    harness.request()
+    harness.poll()
+    (unanswered,) = harness.client.connections.last_errors()
+    assert "does not like" not in unanswered
+
+
 def test_a_cluster_that_is_down_is_one_warning_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     harness = Harness()
     caplog.set_level("INFO")
