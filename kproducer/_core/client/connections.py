@@ -255,7 +255,9 @@ class Connections:
         unanswered = self._in_flight.count_of(connection.id)
         earlier = connection.earlier_error
         before = "" if earlier is None else f"; the connection before ended: {earlier}"
-        return f"{broker} has not answered {unanswered} request(s) yet {limit}{before}" if unanswered else None
+        return (
+            f"{broker} has not answered {unanswered} request(s) yet {limit}{before}" if unanswered else None
+        )
 
     # -- beginning and ending --------------------------------------------------------------------------
 

@@ -191,7 +191,7 @@ class LoopWaiters:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.wakeup = LoopWakeup(loop)
+        self.wakeup = LoopWakeup(loop, self)
         self._loop = loop
         #: The waiters of each batch that is not finished yet, in the order of their records.
         self._by_result: dict[AwaitedBatch, list[RecordFuture[Any]]] = {}
@@ -255,7 +255,7 @@ class LoopWaiters:
     def _finish(self, result: AwaitedBatch) -> None:
         """A batch is done, or was split into others."""
         if self._last is result:
-            self._last = None
+            self._last, self._last_waiters = None, []
         is_busy = bool(self._finished)
         self._finished.extend(self._by_result.pop(result, ()))
         if not is_busy:
@@ -285,24 +285,29 @@ class LoopWaiters:
 
 class _ThisThread(threading.local):
     #: The waiters of the loop that this thread ran last.
-    waiters: LoopWaiters | None = None
+    waiters: Callable[[], LoopWaiters | None] = staticmethod(lambda: None)
 
 
 _this_thread = _ThisThread()
-#: For threads that alternate between loops, and for loops that move to another thread. Weak references are
-#: enough: a record that waits refers to its LoopWaiters, and if none waits, a new object does as well. Each
-#: entry is used by one thread at a time.
-_by_loop: weakref.WeakValueDictionary[asyncio.AbstractEventLoop, LoopWaiters] = weakref.WeakValueDictionary()
+#: For threads that alternate between loops, and for loops that move to another thread. Each entry is used by
+#: one thread at a time. References to a LoopWaiters are weak, because it refers to its loop: a loop that
+#: watches a descriptor refers to it, a record that waits does, and without either, a new object does as well.
+_by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[LoopWaiters]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def waiters_of(loop: asyncio.AbstractEventLoop) -> LoopWaiters:
     """The waiters of the event loop that runs on this thread."""
-    waiters = _this_thread.waiters
+    waiters = _this_thread.waiters()
     if waiters is None or waiters.wakeup.loop is not loop:
-        waiters = _by_loop.get(loop)
+        reference = _by_loop.get(loop)
+        waiters = None if reference is None else reference()
         if waiters is None:
-            waiters = _by_loop[loop] = LoopWaiters(loop)
-        _this_thread.waiters = waiters
+            waiters = LoopWaiters(loop)
+            _by_loop[loop] = reference = weakref.ref(waiters)
+        assert reference is not None
+        _this_thread.waiters = reference
     return waiters
 
 

@@ -5,15 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import itertools
-from collections.abc import Callable
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from kproducer._core.event_loop.loop_waiters import LoopWaiters, SendFuture
+from kproducer._core.event_loop import loop_wakeup
+from kproducer._core.event_loop.loop_waiters import LoopWaiters, SendFuture, waiters_of
 from kproducer._core.event_loop.loop_wakeup import LoopWakeup
 from tests.support.interruption import interrupt_after
+
+
+@pytest.fixture(params=["watched", "unwatched"], autouse=True)
+def may_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    """Whether the loop can watch a descriptor. The event loops of Windows cannot."""
+    if request.param == "unwatched":
+        monkeypatch.setattr(loop_wakeup, "_native_eventfd", None)
+    elif loop_wakeup._native_eventfd is None:
+        pytest.skip("nothing is compiled")
+    return request.param == "watched"
 
 
 class Record:
@@ -107,3 +123,50 @@ def test_an_interrupted_wake_up_of_the_loop_keeps_no_later_one_back() -> None:
         if not interrupted:
             break
     assert number > 3
+
+
+def test_a_wake_up_from_a_thread_keeps_the_interpreter_lock(may_watch: bool) -> None:
+    """A busy thread would take it, and the caller, an I/O thread, would wait for a switch interval."""
+    if not may_watch:
+        pytest.skip("as call_soon_threadsafe does it")
+    loop = asyncio.new_event_loop()
+    wakeups = [LoopWakeup(loop) for _ in range(1000)]
+    rounds, has_ended, interval_s = [0], threading.Event(), sys.getswitchinterval()
+
+    def work() -> None:
+        while not has_ended.is_set():
+            rounds[0] += 1
+
+    busy = threading.Thread(target=work)
+    busy.start()
+    try:
+        sys.setswitchinterval(0.5)
+        while not rounds[0]:
+            has_ended.wait(0.001)
+        before = rounds[0]
+        for wakeup in wakeups:
+            wakeup.post(len)
+        assert rounds[0] == before
+    finally:
+        has_ended.set()
+        sys.setswitchinterval(interval_s)
+        busy.join()
+        loop.close()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed event loop")
+def test_the_descriptor_is_closed_with_the_loop_and_a_loop_that_is_not_closed_is_freed() -> None:
+    async def main() -> LoopWaiters:
+        return waiters_of(asyncio.get_running_loop())
+
+    before = os.listdir("/proc/self/fd")
+    kept = asyncio.run(main())
+    assert os.listdir("/proc/self/fd") == before
+    assert not kept.wakeup.post(len)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(main())
+    unclosed = weakref.ref(loop)
+    del loop
+    gc.collect()
+    assert unclosed() is None
