@@ -18,8 +18,8 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memset
 
 from kproducer._core.kernel.native._append cimport (
-    AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, new_sender_id, next_choice, point_to, result_of,
-    should_switch_partition, slot_of,
+    AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, new_sender_id, next_choice, number_of, point_to,
+    result_of, should_switch_partition, slot_of,
 )
 from kproducer._core.columns.native._arrow_block cimport (
     BLOCK_ROWS, GENERAL_PATH, KEY, KEY_DOES_NOT_FIT, PARTITION, ROW_IS_FINE, TOO_LARGE, TOPIC, TOPIC_IS_NULL,
@@ -32,7 +32,7 @@ from kproducer._core.kernel.native._batch cimport (
 )
 from kproducer._core.kernel.native._completion cimport RecordFuture, new_future
 from kproducer._core.kernel.native._lane cimport (
-    APPENDED, COMPRESS, ELSEWHERE, NOT_APPENDED, FastBatch, FastPart, append_to_part, leave_open, take_open,
+    APPENDED, ELSEWHERE, NOT_APPENDED, FastBatch, FastPart, append_alone, leave_open, take_open,
 )
 
 cdef enum:
@@ -79,6 +79,7 @@ cdef class ArrowRows(BlockReader):
     cdef Py_ssize_t _run_end
     # The caller's arrays; see start_chunk. Those that it does not want are NULL.
     cdef dict _batch_results
+    cdef dict _numbers                  # the same, or None: it counts rows instead
     cdef list _runs
     cdef int* _result_numbers
     cdef int* _indexes
@@ -192,6 +193,7 @@ cdef class ArrowRows(BlockReader):
             self.end_chunk()
             raise
         self._batch_results = batch_results
+        self._numbers = None if runs is None and result_numbers is None else batch_results
         self._runs = runs
         self._transaction = transaction
         self._id = new_sender_id()
@@ -212,7 +214,7 @@ cdef class ArrowRows(BlockReader):
     def end_chunk(self) -> None:
         self._forget_block()
         self._generation = -1
-        self._batch_results = self._runs = self._transaction = None
+        self._batch_results = self._numbers = self._runs = self._transaction = None
         self._result_numbers = self._indexes = self._key_sizes = self._value_sizes = NULL
         self._timestamps = NULL
         _release(self._exports)
@@ -359,7 +361,7 @@ cdef class ArrowRows(BlockReader):
         is_long = self._is_long(appender.writer.limit - appender.writer.position)
         # May run Python code: it comes before the slot is read (see _append.pxd), and before the lock is taken,
         # since a signal handler that waits for the lock would wait for ever.
-        result_number = self._number_of(appender.batch_result)
+        result_number = number_of(appender.batch_result, self._numbers)
         release = None
         if is_long:
             release = slot.lock.release
@@ -417,78 +419,48 @@ cdef class ArrowRows(BlockReader):
 
     cdef int _write_run(self, FastPart part, StickyPartition sticky) except -1:
         """Write rows of the run to the open batch of an armed partition. ``NOT_APPENDED`` or ``APPENDED``."""
-        cdef FastBatch batch
+        cdef object transaction = self._transaction_of(part)
+        cdef int64_t early_ms = part.plane.early_ms()
+        cdef FastBatch batch = take_open(part, sticky, transaction, self._id, self._numbers, early_ms)
         cdef RecordAppender appender
         cdef Py_ssize_t start = self._run_at
-        cdef int64_t early_ms = part.plane.early_ms()
         cdef long long index
-        cdef bint is_met, wakes
-        while True:
-            # Nothing is released with the lock.
-            batch = appender = None
-            batch = take_open(part, sticky, self._transaction_of(part))
-            if batch is None:
-                return NOT_APPENDED
-            appender = batch.appender
-            is_met = appender.row_sender_id == self._id
-            index = appender.writer.record_count
-            if not is_met:
-                wakes = leave_open(batch, early_ms)
-            elif self._is_long(appender.writer._size - appender.writer.position):
-                with nogil:
-                    self._run_at = _write(self, appender.writer, sticky, start, self._run_end)
-                    wakes = leave_open(batch, early_ms)
-            else:
+        cdef bint wakes
+        if batch is None:
+            return NOT_APPENDED
+        appender = batch.appender
+        index = appender.writer.record_count
+        if self._is_long(appender.writer._size - appender.writer.position):
+            with nogil:
                 self._run_at = _write(self, appender.writer, sticky, start, self._run_end)
                 wakes = leave_open(batch, early_ms)
-            try:
-                if wakes:
-                    part.plane.wake()
-            finally:
-                if self._run_at > start:
-                    self._note_run(result_of(appender), appender.result_number, index, start)
-            if is_met:
-                return APPENDED if self._run_at > start else NOT_APPENDED
-            appender.result_number = self._number_of(result_of(appender))
-            appender.row_sender_id = self._id
+        else:
+            self._run_at = _write(self, appender.writer, sticky, start, self._run_end)
+            wakes = leave_open(batch, early_ms)
+        try:
+            if wakes:
+                part.plane.wake()
+        finally:
+            if self._run_at > start:
+                self._note_run(result_of(appender), appender.result_number, index, start)
+        return APPENDED if self._run_at > start else NOT_APPENDED
 
     cdef int _append_alone(self, FastPart part, StickyPartition sticky) except -1:
-        """Append the first row of the run to an armed partition: a batch is begun, or grows. One of ``Appended``."""
+        """Append the first row of the run to an armed partition. One of ``Appended``."""
         cdef Record record
         cdef RecordFuture future = new_future(part.plane._future_type)
-        cdef int appended
-        _fill(self, self.block.order[self._run_at], &record)
+        cdef Py_ssize_t start = self._run_at
+        cdef int number = -1
+        _fill(self, self.block.order[start], &record)
         try:
-            appended = append_to_part(part, &record, future, None, sticky, self._transaction_of(part), None, COMPRESS)
-            if appended == APPENDED:
-                self._note_future(future)
-        except BaseException:
-            # A signal handler's. That does not change whether the record is accepted.
-            if future._outcome is not None:
-                self._note_future(future)
-            raise
-        return appended
+            return append_alone(part, &record, future, sticky, self._transaction_of(part), self._numbers, &number)
+        finally:
+            if number >= 0:
+                self._run_at = start + 1
+                self._note_run(future._batch_result, number, future._index, start)
 
     cdef object _transaction_of(self, FastPart part):
         return part.plane.transaction if self._transaction is None else self._transaction
-
-    cdef int _note_future(self, RecordFuture future) except -1:
-        """Note the result of a row that was appended alone."""
-        cdef Py_ssize_t start = self._run_at
-        result = future._batch_result
-        number = self._number_of(result)
-        self._run_at = start + 1
-        self._note_run(result, number, future._index, start)
-        return 0
-
-    cdef int _number_of(self, object batch_result) except -1:
-        """The number of a batch's result; a new result gets the next number."""
-        if self._runs is None and self._result_numbers == NULL:
-            return 0
-        number = self._batch_results.get(batch_result)
-        if number is None:
-            number = self._batch_results[batch_result] = len(self._batch_results)
-        return number
 
     cdef int _note_run(self, object batch_result, int number, long long index, Py_ssize_t start) except -1:
         """Note the result of the rows from ``start`` to the end of the run. ``index``: of the first one's record.

@@ -117,6 +117,18 @@ cdef inline object result_of(RecordAppender appender):
     return (<_LazyResult>owner).result if isinstance(owner, _LazyResult) else owner
 
 
+cdef inline int number_of(object batch_result, dict numbers) except -1:
+    """The number of a batch's result; a new result gets the next one. ``numbers`` is ``None``: all get 0."""
+    return 0 if numbers is None else numbers.setdefault(batch_result, len(numbers))
+
+
+cdef inline int meet(RecordAppender appender, long long sender_id, dict numbers) except -1:
+    """Number the result of its batch for a bulk call. May run Python code."""
+    appender.result_number = number_of(result_of(appender), numbers)
+    appender.row_sender_id = sender_id
+    return 0
+
+
 # -- arguments of send and send_many ----------------------------------------------------------------------------
 
 cdef extern from "Python.h":

@@ -114,9 +114,18 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
                         StickyPartition sticky, object transaction, FastBatch given, Backlog backlog) except -1
 
 
-# Takes the lock of an armed partition, for rows to be written to its open batch. None: the lock is not held, because there
-# is no such batch, or it does not take records of this transaction, or the sticky partition has to change.
-cdef FastBatch take_open(FastPart part, StickyPartition sticky, object transaction)
+# The others are for bulk calls, which have a `sender_id` and a number for each batch's result: see RecordAppender, `meet`.
+
+# Appends one row to an armed partition: a batch is begun, or grows. Returns one of `Appended`.
+# `future`: new. `number`: is set to that of the batch's result if the record is accepted, even if this raises.
+cdef int append_alone(FastPart part, Record* record, RecordFuture future, StickyPartition sticky, object transaction,
+                      dict numbers, int* number) except -1
+
+# Takes the lock of an armed partition, for rows to be written to its open batch, whose result has its number. None: the
+# lock is not held, because there is no such batch, or it does not take records of this transaction, or the sticky
+# partition has to change. No reference may be dropped before `leave_open`.
+cdef FastBatch take_open(FastPart part, StickyPartition sticky, object transaction, long long sender_id, dict numbers,
+                         int64_t early_ms)
 
 # Notes what was written, and releases that lock. Whether to wake the I/O thread.
 cdef bint leave_open(FastBatch batch, int64_t early_ms) noexcept nogil

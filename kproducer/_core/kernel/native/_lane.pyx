@@ -23,7 +23,9 @@ from libc.stdint cimport INT64_MIN, int16_t, int32_t, uint8_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartition, count_record
+from kproducer._core.kernel.native._append cimport (
+    RecordAppender, StickyPartition, count_record, meet, number_of,
+)
 from kproducer._core.kernel.native._batch cimport RECORD_BATCH_OVERHEAD, BatchWriter, Record, expected_size, fill_record
 from kproducer._core.kernel.native._completion cimport BatchOutcome, Deliveries, RecordFuture, new_future, _LazyResult
 from kproducer._core.kernel.native.plane cimport (
@@ -1323,16 +1325,29 @@ cdef bint compress(FastBatch batch) noexcept:
     return wakes
 
 
-cdef FastBatch take_open(FastPart part, StickyPartition sticky, object transaction):
-    lock(&part.c)
-    if (
-        part.c.lane != NULL and part.c.open != NULL and not part.c.open.is_full and not part.is_refusing
-        and takes_records_of(part, transaction)
-        and (sticky is None or sticky.produced_bytes < sticky.force_switch_at_bytes)
-    ):
-        return <FastBatch>part.c.open.owner
-    kp_part_unlock(&part.c)
-    return None
+cdef FastBatch take_open(FastPart part, StickyPartition sticky, object transaction, long long sender_id, dict numbers,
+                         int64_t early_ms):
+    cdef FastBatch batch
+    cdef RecordAppender appender
+    while True:
+        # No reference may be dropped while the lock is held.
+        batch = appender = None
+        lock(&part.c)
+        if (
+            part.c.lane == NULL or part.c.open == NULL or part.c.open.is_full or part.is_refusing
+            or not takes_records_of(part, transaction)
+            or (sticky is not None and sticky.produced_bytes >= sticky.force_switch_at_bytes)
+        ):
+            kp_part_unlock(&part.c)
+            return None
+        batch = <FastBatch>part.c.open.owner
+        if batch.appender.row_sender_id == sender_id:
+            return batch
+        appender = batch.appender
+        if leave_open(batch, early_ms):
+            part.plane.wake()
+        # The batch may be closed while this makes its result.
+        meet(appender, sender_id, numbers)
 
 
 cdef bint leave_open(FastBatch batch, int64_t early_ms) noexcept nogil:
@@ -1468,3 +1483,18 @@ cdef int append_to_part(FastPart part, Record* record, RecordFuture future, obje
     if taken == APPENDED and sticky is not None:
         count_record(sticky, record.key_size, record.value_size)
     return taken
+
+
+cdef int append_alone(FastPart part, Record* record, RecordFuture future, StickyPartition sticky, object transaction,
+                      dict numbers, int* number) except -1:
+    cdef int appended
+    try:
+        appended = append_to_part(part, record, future, None, sticky, transaction, None, COMPRESS)
+        if appended == APPENDED:
+            number[0] = number_of(future._batch_result, numbers)
+    except BaseException:
+        # A signal handler's. That does not change whether the record is accepted.
+        if future._outcome is not None:
+            number[0] = number_of(future._batch_result, numbers)
+        raise
+    return appended

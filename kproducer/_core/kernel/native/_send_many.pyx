@@ -26,11 +26,11 @@ from kproducer._core.kernel.native._append cimport (
     ascii_or_bytes,
     count_record,
     fill_plain_record,
+    meet,
     new_sender_id,
     next_choice,
     open_appender,
     partition_number,
-    result_of,
     slot_of,
     timestamp_number,
 )
@@ -45,12 +45,11 @@ from kproducer._core.kernel.native._batch cimport (
 from kproducer._core.kernel.native._completion cimport RecordFuture, new_future
 from kproducer._core.kernel.native._lane cimport (
     APPENDED,
-    COMPRESS,
     ELSEWHERE,
     FastBatch,
     FastPart,
     Plane,
-    append_to_part,
+    append_alone,
     leave_open,
     take_open,
 )
@@ -199,7 +198,7 @@ cdef class RowSender:
                     return row
                 if appender.row_sender_id != self._id:
                     # This may run Python code, so the slot is read again afterwards.
-                    self.meet(appender)
+                    meet(appender, self._id, self._batch_results)
                     continue
                 index = appender.writer.record_count
                 if not appender.writer.append_record(&record):
@@ -265,12 +264,6 @@ cdef class RowSender:
             partition[0] = partition_of_key(record.key, record.key_size, self._partition_count)
         return 1
 
-    cdef int meet(self, RecordAppender appender) except -1:
-        """Number the result of its batch."""
-        appender.result_number = self._batch_results.setdefault(result_of(appender), len(self._batch_results))
-        appender.row_sender_id = self._id
-        return 0
-
     cdef inline void note(self, Py_ssize_t row, const Record* record, long long index, int result_number) noexcept:
         self._indexes[row] = <int>index
         self._sent_timestamps_ms[row] = record.timestamp_ms
@@ -291,43 +284,29 @@ cdef class RowSender:
             The row behind them, or ``CHOOSE_AGAIN``.
         """
         cdef FastBatch batch
-        cdef RecordAppender appender
         cdef RecordFuture future
         cdef int64_t early_ms = part.plane.early_ms()
-        cdef Py_ssize_t at = row
+        cdef Py_ssize_t at
         cdef int appended
+        cdef int number = -1
         self._plane = part.plane
-        while True:
-            # Nothing is released with the lock.
-            batch = appender = None
-            batch = take_open(part, sticky, self._transaction)
-            if batch is None:
-                break
-            appender = batch.appender
-            if appender.row_sender_id == self._id:
-                at = self.write_rows(appender, row, min(count, row + MOST_LOCKED_ROWS), record, partition, sticky)
+        batch = take_open(part, sticky, self._transaction, self._id, self._batch_results, early_ms)
+        if batch is not None:
+            at = self.write_rows(batch.appender, row, min(count, row + MOST_LOCKED_ROWS), record, partition, sticky)
             if leave_open(batch, early_ms):
                 part.plane.wake()
             if at > row:
                 return at
-            if appender.row_sender_id == self._id:
-                break
-            self.meet(appender)
         # A new batch, a larger buffer, or another partition.
         future = new_future(part.plane._future_type)
         try:
-            appended = append_to_part(part, record, future, None, sticky, self._transaction, None, COMPRESS)
-            if appended == ELSEWHERE:
-                return row if next_choice(self._slots, sticky) is None else CHOOSE_AGAIN
-            if appended != APPENDED:
-                return row
-            self.note_future(row, record, future)
-        except BaseException:
-            # A signal handler's. That does not change whether the record is accepted.
-            if future._outcome is not None:
-                self.note_future(row, record, future)
-            raise
-        return row + 1
+            appended = append_alone(part, record, future, sticky, self._transaction, self._batch_results, &number)
+        finally:
+            if number >= 0:
+                self.note(row, record, future._index, number)
+        if appended == ELSEWHERE:
+            return row if next_choice(self._slots, sticky) is None else CHOOSE_AGAIN
+        return row + 1 if appended == APPENDED else row
 
     cdef Py_ssize_t write_rows(self, RecordAppender appender, Py_ssize_t row, Py_ssize_t end, Record* record,
                                Py_ssize_t partition, StickyPartition sticky) except -1:
@@ -350,12 +329,6 @@ cdef class RowSender:
             if row == end or not self.fill(row, record, &its_partition, True) or its_partition != partition:
                 break
         return row
-
-    cdef int note_future(self, Py_ssize_t row, const Record* record, RecordFuture future) except -1:
-        """Note the place of a record that was appended alone."""
-        number = self._batch_results.setdefault(future._batch_result, len(self._batch_results))
-        self.note(row, record, future._index, number)
-        return 0
 
 
 cdef inline bint has(list column, Py_ssize_t row) noexcept:
