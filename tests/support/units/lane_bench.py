@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,17 @@ from kproducer._core.transactions.transaction_state_machine import ProducerHooks
 from kproducer.types import RecordMetadata, TopicPartition
 
 FIRST_WITH_IDS = 13
+
+
+def interruptible(function: Callable[..., Any], errors: list[BaseException]) -> Callable[..., Any]:
+    """``function``; but while there are errors, a call takes one of them and raises it instead."""
+
+    def call(*arguments: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return function(*arguments)
+
+    return call
 
 
 class Bench:

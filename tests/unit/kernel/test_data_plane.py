@@ -32,7 +32,7 @@ from kproducer._core.kernel.crc32c import crc32c
 from kproducer._core.records.compression import Compression
 from kproducer._core.records.record_batch_builder import RecordBatchBuilder
 from kproducer.types import RecordMetadata, TopicPartition
-from tests.support.units.lane_bench import FIRST_WITH_IDS, Bench
+from tests.support.units.lane_bench import FIRST_WITH_IDS, Bench, interruptible
 
 pytestmark = pytest.mark.skipif(data_plane is None, reason="needs the compiled kernel")
 
@@ -631,22 +631,13 @@ def test_a_future_that_is_kept_does_not_keep_the_partition(bench: Bench) -> None
 def test_every_batch_of_a_request_gets_its_outcome_whatever_is_raised(where: str) -> None:
     """And its memory is returned once."""
     errors: list[BaseException] = []
-
-    def raise_once(function: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            if errors:
-                raise errors.pop()
-            return function(*arguments)
-
-        return call
-
     returned: list[int] = []
 
     def deallocate(buffers: list[bytearray]) -> None:
         returned.extend(map(id, buffers))
 
     function = {"deallocate": deallocate, "make_result": ProduceRequestResult}[where]
-    bench = Bench(plane={"deallocate": deallocate, where: raise_once(function)})
+    bench = Bench(plane={"deallocate": deallocate, where: interruptible(function, errors)})
 
     def fail(*_: Any) -> None:
         raise KeyError("a callback")
@@ -669,13 +660,7 @@ def test_every_batch_of_a_request_gets_its_outcome_whatever_is_raised(where: str
 def test_the_io_thread_is_woken_once_until_it_sleeps_again() -> None:
     woken: list[None] = []
     errors: list[BaseException] = [KeyboardInterrupt()]
-
-    def wake() -> None:
-        if errors:
-            raise errors.pop()
-        woken.append(None)
-
-    bench = Bench(plane={"on_wake": wake})
+    bench = Bench(plane={"on_wake": interruptible(lambda: woken.append(None), errors)})
     try:
         for partition in range(2):
             bench.part("t", partition)

@@ -18,7 +18,7 @@ from kproducer._core.bulk.record_locations import NO_RESULT
 from kproducer._core.kernel import pure
 from kproducer._core.runtime.arguments import encode_headers
 from kproducer.serializers import serialize_function
-from tests.support.units.lane_bench import Bench
+from tests.support.units.lane_bench import Bench, interruptible
 
 native: ModuleType = pytest.importorskip("kproducer._core.kernel.native.twin", exc_type=ImportError)
 
@@ -290,19 +290,10 @@ def new_stage(bench: Bench) -> Stage:
 @pytest.mark.parametrize("where", ["make_result", "deallocate", "on_wake"])
 def test_rows_in_the_data_plane_are_noted_whatever_is_interrupted(where: str) -> None:
     errors: list[BaseException] = []
-
-    def interrupted(function: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            if errors:
-                raise errors.pop()
-            return function(*arguments)
-
-        return call
-
     bench = Bench(linger_ms=60_000, first_bytes=1024)
     arguments = {"make_result": ProduceRequestResult, "deallocate": bench.deallocate, "on_wake": lambda: None}
     bench.close()
-    bench = Bench(linger_ms=60_000, first_bytes=1024, plane={where: interrupted(arguments[where])})
+    bench = Bench(linger_ms=60_000, first_bytes=1024, plane={where: interruptible(arguments[where], errors)})
     stage, locations = new_stage(bench), Locations(100)
     values, accepted, row = [b"%050d" % number for number in range(100)], 0, 0
     try:
