@@ -677,7 +677,7 @@ cdef class FastLane:
         return count
 
     cdef settle_request(self, KpRequest *request, int64_t now_ms):
-        """Whatever is raised meanwhile, each batch gets its outcome. The first error is raised at the end."""
+        """Each batch gets its outcome, even if a callback or the pool raises; the first error is raised at the end."""
         cdef FastBatch settled
         cdef list buffers
         cdef object error = None
