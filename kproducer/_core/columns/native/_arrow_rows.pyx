@@ -18,8 +18,8 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memset
 
 from kproducer._core.kernel.native._append cimport (
-    AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, new_sender_id, next_choice, number_of, point_to,
-    result_of, should_switch_partition, slot_of,
+    MOST_CHOICES, AppendSlot, RecordAppender, StickyPartition, TopicSlots, count_record, new_sender_id, next_choice,
+    number_of, point_to, result_of, should_switch_partition, slot_of,
 )
 from kproducer._core.columns.native._arrow_block cimport (
     BLOCK_ROWS, GENERAL_PATH, KEY, KEY_DOES_NOT_FIT, PARTITION, ROW_IS_FINE, TOO_LARGE, TOPIC, TOPIC_IS_NULL,
@@ -40,8 +40,6 @@ cdef enum:
     _AHEAD = 8                  # rows whose bytes are prefetched before they are written
     _AHEAD_BYTES = 1024         # how far ahead the buffer that they are written to is prefetched
     _COLUMNS = 5                # of locations
-    # So often for one row: there may be a single partition, with too little room left in its batch.
-    _MOST_CHOICES = 3
 
 
 cdef struct Topic:
@@ -325,6 +323,7 @@ cdef class ArrowRows(BlockReader):
                 if not self._append_run(self.block.touched[self._touched_at - 1]):
                     row = self.block.order[self._run_at]
                     self._run_at += 1
+                    self._choices = 0
                     return self.first + row
             if self._touched_at >= self.touched_count:
                 return -1
@@ -403,7 +402,6 @@ cdef class ArrowRows(BlockReader):
 
         ``True`` also if another sticky partition was chosen instead.
         """
-        cdef Py_ssize_t start = self._run_at
         cdef int appended
         # Python code may run in here, which must not plan another block.
         self.source.busy = True
@@ -413,7 +411,7 @@ cdef class ArrowRows(BlockReader):
             self.source.busy = False
         if appended == ELSEWHERE:
             self._choices += 1
-            return self._choices <= _MOST_CHOICES and next_choice(slots, sticky) is not None
+            return self._choices <= MOST_CHOICES and next_choice(slots, sticky) is not None
         self._choices = 0
         return appended == APPENDED
 

@@ -94,6 +94,12 @@ cdef inline RecordAppender open_appender(AppendSlot slot, StickyPartition sticky
     return slot.appender
 
 
+cdef enum:
+    # So many other sticky partitions are tried for one record at most: there may be a single partition, with too little
+    # room left in its batch.
+    MOST_CHOICES = 3
+
+
 cdef inline StickyPartition next_choice(TopicSlots slots, StickyPartition sticky):
     """The choice after ``sticky``, made now unless another thread has made it. ``None``: the general path makes it."""
     if slots.choose is None:

@@ -21,6 +21,7 @@ from functools import update_wrapper
 
 from kproducer._core.kernel.native._append cimport (
     ANY_PARTITION,
+    MOST_CHOICES,
     NO_PARTITION,
     AppendSlot,
     RecordAppender,
@@ -209,8 +210,7 @@ cdef class FastSend:
             # `slots` were there just now, so this is the transaction in which they were.
             transaction = (<FastPart?>slot.part).plane.transaction
             backlog = LEAVE if self._leaves_compression else COMPRESS
-            # Twice: there may be a single partition, with too little room left in its batch.
-            for _ in range(3):
+            for _ in range(MOST_CHOICES):
                 appended = append_to_part(
                     <FastPart?>slot.part, &record, future, on_delivery, sticky, transaction, None, backlog
                 )

@@ -18,6 +18,7 @@ from libc.stdint cimport int64_t
 
 from kproducer._core.kernel.native._append cimport (
     ANY_PARTITION,
+    MOST_CHOICES,
     NO_PARTITION,
     AppendSlot,
     RecordAppender,
@@ -63,8 +64,6 @@ cdef enum:
     MOST_LOCKED_ROWS = 64
     # Instead of a row: the sticky partition is another one now.
     CHOOSE_AGAIN = -2
-    # So often for one row: there may be a single partition, with too little room left in its batch.
-    MOST_CHOICES = 3
 
 
 @cython.final
@@ -187,9 +186,7 @@ cdef class RowSender:
                     if following == CHOOSE_AGAIN and choices < MOST_CHOICES:
                         choices += 1
                         continue
-                    if following == CHOOSE_AGAIN:
-                        return row
-                    if following == row:
+                    if following == CHOOSE_AGAIN or following == row:
                         return row
                     row = following
                     break
