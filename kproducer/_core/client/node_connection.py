@@ -66,7 +66,7 @@ class NodeConnection:
         was_answered: the broker answered a request since the connection came up, other than ApiVersions
             and those of SASL.
         last_error: how the last connection ended, in words; None since one became ready.
-        earlier_error: ``last_error`` of the connection before, until the broker has answered a request.
+        earlier_error: how the connection before ended, if neither it nor this one had a request answered.
     """
 
     def __init__(
@@ -199,6 +199,7 @@ class NodeConnection:
         """The connection is up and ApiVersions is being sent."""
         self._move(_S.CHECKING_API_VERSIONS)
         self.ready_count = 0
+        self.earlier_error = None if self.was_answered else self.last_error
         self.was_answered = False
         self._reset_setup_timeout()
 
@@ -212,7 +213,7 @@ class NodeConnection:
         self._move(_S.READY)
         self.versions = versions
         self.ready_count += 1
-        self.earlier_error, self.last_error = self.last_error, None
+        self.last_error = None
         self.reauthenticate_ms = NEVER_MS
         self.was_used = False
         self._failed_attempts = 0

@@ -7,6 +7,8 @@ switch interval (``sys.getswitchinterval``), and would not send what the loop ha
 
 from __future__ import annotations
 
+from libc.errno cimport errno
+
 cdef extern from "<unistd.h>":
     ssize_t read(int fd, void *data, size_t size)
     ssize_t write(int fd, const void *data, size_t size)
@@ -43,7 +45,7 @@ cdef class EventDescriptor:
     def __cinit__(self):
         self.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
         if self.fd < 0:
-            raise OSError("eventfd failed")
+            raise OSError(errno, "eventfd failed")
 
     def __dealloc__(self):
         if self.fd >= 0:

@@ -199,6 +199,8 @@ class LoopWaiters:
         self._last: AwaitedBatch | None = None
         self._last_waiters: list[RecordFuture[Any]] = []
         self._finished: deque[RecordFuture[Any]] = deque()
+        #: Whether ``_complete_some`` is posted.
+        self._is_completing = False
 
     def add(self, record: AwaitedRecord, waiter: RecordFuture[Any]) -> None:
         """Complete ``waiter`` when the record is delivered or has failed."""
@@ -256,10 +258,11 @@ class LoopWaiters:
         """A batch is done, or was split into others."""
         if self._last is result:
             self._last, self._last_waiters = None, []
-        is_busy = bool(self._finished)
-        self._finished.extend(self._by_result.pop(result, ()))
-        if not is_busy:
+        self._finished.extend(self._by_result.get(result, ()))
+        if not self._is_completing:
             self._complete_some()
+        # Not before: if it is interrupted, this is called again.
+        self._by_result.pop(result, None)
 
     def _complete_some(self) -> None:
         finished = self._finished
@@ -280,7 +283,8 @@ class LoopWaiters:
         finally:
             # Also after a KeyboardInterrupt: the remaining waiters must not hang.
             if finished:
-                self._loop.call_soon(self._complete_some)
+                self.wakeup.post(self._complete_some)
+            self._is_completing = bool(finished)
 
 
 class _ThisThread(threading.local):

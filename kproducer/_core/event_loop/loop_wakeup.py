@@ -1,4 +1,4 @@
-"""LoopWakeup: from other threads into one asyncio event loop, with one wake-up for several actions.
+"""LoopWakeup: from other threads into one asyncio event loop.
 
 Imports nothing of asyncio: a program with an event loop has loaded it. Source: ``loop.call_soon_threadsafe``.
 """
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Actions of one turn of the loop; between two turns, the application's tasks run.
 _ACTIONS_PER_TURN = 64
+#: ``select`` takes smaller descriptors only.
+_SELECT_DESCRIPTORS = 1024
 
 
 class LoopWakeup:
@@ -35,10 +37,9 @@ class LoopWakeup:
         self.loop = loop
         # Changed by any thread, without a lock: each change is one operation of the deque.
         self._actions: deque[Callable[[], object]] = deque()
-        #: Whether ``_run`` will look at the actions. Two threads at once may schedule it twice.
-        self._is_scheduled = False
-        #: What the loop watches; it is closed with the loop. ``None``: the loop watches nothing.
-        self._event = _watched_event(loop, self._run, owner)
+        #: What the loop watches; it is closed with the loop. ``None``: the loop has noticed no event yet.
+        self._event: weakref.ref[_native_eventfd.EventDescriptor] | None = None
+        _watch_event(loop, self._run, owner)
 
     def post(self, action: Callable[[], object]) -> bool:
         """Have ``action()`` called by the loop. Does not wait, takes no lock, and does not raise.
@@ -49,36 +50,25 @@ class LoopWakeup:
             ``False``: the loop is closed, and will not call it.
         """
         self._actions.append(action)
-        if self.loop.is_closed():
-            self._actions.clear()
-            return False
-        if self._is_scheduled:
-            return True
-        self._is_scheduled = True
+        event = None if self._event is None else self._event()
         try:
-            event = None if self._event is None else self._event()
-            if event is None:
+            if event is None or self.loop.is_closed():
                 self.loop.call_soon_threadsafe(self._run)
             else:
                 event.set()
-        except RuntimeError:  # closed just now
+        except RuntimeError:
             self._actions.clear()
             return False
-        except BaseException:
-            # Ctrl-C, perhaps before anything was scheduled: later calls must not rely on this one.
-            self._is_scheduled = False
-            raise
         return True
 
     def _run(self, event: _native_eventfd.EventDescriptor | None = None, owner: object = None) -> None:
         try:
             if event is not None:
                 event.clear()
-            # Before the first look, so that what is posted from here on schedules another run.
-            self._is_scheduled = False
-            for _ in range(_ACTIONS_PER_TURN):
-                if not self._actions:
-                    return
+                if self._event is None:
+                    self._event = weakref.ref(event)
+            # Those that are posted meanwhile wait for the next turn.
+            for _ in range(min(len(self._actions), _ACTIONS_PER_TURN)):
                 try:
                     self._actions[0]()
                 except (KeyboardInterrupt, SystemExit):
@@ -89,26 +79,27 @@ class LoopWakeup:
                 self._actions.popleft()
         finally:
             # Also after an exception: the remaining actions must not be forgotten.
-            self._is_scheduled = False
             if self._actions:
-                self.loop.call_soon(self._run)
-                self._is_scheduled = True
+                if event is None:
+                    self.loop.call_soon(self._run)
+                else:
+                    event.set()
 
 
-def _watched_event(
-    loop: asyncio.AbstractEventLoop, on_set: Callable[..., None], owner: object
-) -> weakref.ref[_native_eventfd.EventDescriptor] | None:
-    """Have the loop watch an event; it calls ``on_set(event, owner)``.
+def _watch_event(loop: asyncio.AbstractEventLoop, on_set: Callable[..., None], owner: object) -> None:
+    """Have the loop watch an event, if possible, and call ``on_set(event, owner)``, for the first time soon.
 
-    Returns:
-        ``None``: nothing is compiled, or the loop cannot watch descriptors.
+    Until then, nothing may rely on it: if the application has closed a watched descriptor, the loop watches
+    nothing under its number.
     """
     if _native_eventfd is None:
-        return None
+        return
     try:
         event = _native_eventfd.EventDescriptor()
+        if event.fd >= _SELECT_DESCRIPTORS:
+            return
         # In an empty context: the loop would keep that of the task which happens to send first.
         contextvars.Context().run(loop.add_reader, event.fd, on_set, event, owner)
-    except (NotImplementedError, OSError):
-        return None
-    return weakref.ref(event)
+        event.set()
+    except Exception:
+        return  # the loop has no such method, no descriptor is left, or this one is a transport's

@@ -125,12 +125,63 @@ def test_an_interrupted_wake_up_of_the_loop_keeps_no_later_one_back() -> None:
     assert number > 3
 
 
+def test_an_interrupt_in_a_turn_holds_no_action_back(may_watch: bool) -> None:
+    for number in itertools.count(1):
+        loop = asyncio.new_event_loop()
+        wakeup = LoopWakeup(loop)
+        loop.run_until_complete(asyncio.sleep(0.001))
+        done: set[int] = set()
+        for action in range(70):  # two turns
+            wakeup.post(functools.partial(done.add, action))
+
+        def run(loop: asyncio.AbstractEventLoop = loop) -> None:
+            loop.run_until_complete(asyncio.sleep(0.001))
+
+        interrupted = interrupt_after(number, {LoopWakeup._run.__code__}, run, as_signals_do=True)
+        if not may_watch:  # the loop forgets a call that is interrupted before its first line
+            wakeup.post(list)
+        run()
+        loop.close()
+        assert len(done) == 70
+        if not interrupted:
+            break
+    assert number > 70
+
+
+def test_an_interrupt_while_waiters_are_completed_loses_none() -> None:
+    codes = {LoopWaiters._finish.__code__, LoopWaiters._complete_some.__code__}
+    for number in itertools.count(1):
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(outcomes([Record(1), Record(2)]))
+        run = functools.partial(loop.run_until_complete, task)
+        interrupted = interrupt_after(number, codes, run, as_signals_do=True)
+        assert loop.run_until_complete(task) == [1, 2]
+        loop.close()
+        if not interrupted:
+            break
+    assert number > 3
+
+
+def test_a_descriptor_that_the_application_closed_too_early_does_not_matter() -> None:
+    """The loop believes that it watches the number, which the new descriptor gets."""
+
+    async def main() -> list[Any]:
+        loop = asyncio.get_running_loop()
+        closed = os.eventfd(0)
+        loop.add_reader(closed, list)
+        os.close(closed)
+        return await outcomes([Record(1)])
+
+    assert asyncio.run(main()) == [1]
+
+
 def test_a_wake_up_from_a_thread_keeps_the_interpreter_lock(may_watch: bool) -> None:
     """A busy thread would take it, and the caller, an I/O thread, would wait for a switch interval."""
     if not may_watch:
         pytest.skip("as call_soon_threadsafe does it")
     loop = asyncio.new_event_loop()
-    wakeups = [LoopWakeup(loop) for _ in range(1000)]
+    wakeups = [LoopWakeup(loop) for _ in range(200)]
+    loop.run_until_complete(asyncio.sleep(0.001))
     rounds, has_ended, interval_s = [0], threading.Event(), sys.getswitchinterval()
 
     def work() -> None:
@@ -145,7 +196,7 @@ def test_a_wake_up_from_a_thread_keeps_the_interpreter_lock(may_watch: bool) -> 
             has_ended.wait(0.001)
         before = rounds[0]
         for wakeup in wakeups:
-            wakeup.post(len)
+            wakeup.post(list)
         assert rounds[0] == before
     finally:
         has_ended.set()
@@ -162,7 +213,7 @@ def test_the_descriptor_is_closed_with_the_loop_and_a_loop_that_is_not_closed_is
     before = os.listdir("/proc/self/fd")
     kept = asyncio.run(main())
     assert os.listdir("/proc/self/fd") == before
-    assert not kept.wakeup.post(len)
+    assert not kept.wakeup.post(list)
 
     loop = asyncio.new_event_loop()
     loop.run_until_complete(main())
