@@ -209,7 +209,7 @@ def cpu_seconds_by_process(broker_pid: int) -> dict[str, float]:
     (jvm,) = (
         process
         for process in psutil.Process().children(recursive=True)
-        if process.name() == "java" and process.pid not in _pids_of_tree(broker_pid)
+        if name_of(process) == "java" and process.pid not in _pids_of_tree(broker_pid)
     )
     times = jvm.cpu_times()
     jvm_seconds = times.user + times.system
@@ -218,6 +218,14 @@ def cpu_seconds_by_process(broker_pid: int) -> dict[str, float]:
         "python": tree_cpu_seconds(without=broker_pid) - jvm_seconds,
         "broker": tree_cpu_seconds(broker_pid),
     }
+
+
+def name_of(process: psutil.Process) -> str:
+    """The name of a process; empty if it has ended: Python workers may end at any time."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def _pids_of_tree(pid: int) -> set[int]:

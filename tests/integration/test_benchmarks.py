@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import psutil
 import pytest
 
 from benchmarks import (
@@ -23,6 +24,7 @@ from benchmarks import (
     portable_io,
     report,
     secured,
+    spark_sinks,
 )
 from benchmarks.clients import (
     AIOKAFKA_MANY_SENDS,
@@ -372,6 +374,12 @@ def test_the_profile_names_functions_of_the_io_thread(cluster):
         }
         found = run_python("benchmarks.run_client", task, {"KPRODUCER_KERNEL": "pure"})
     assert any("." in each["function"] and each["calls"] > 0 for each in found["functions"])
+
+
+def test_a_process_that_has_ended_has_no_name() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        process = psutil.Process(ended.pid)
+    assert spark_sinks.name_of(process) == ""
 
 
 def test_import_times_exclude_the_start_of_python():
