@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import attrs
 
@@ -201,6 +200,9 @@ def _credentials(url: str) -> tuple[str, str]:
 
 def _proxy_of_environment(url: str) -> str | None:
     """The proxy that the environment names for a URL (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``)."""
+    # Imported here, because it takes longer than the other modules together, and not every client gets here.
+    from urllib.request import getproxies, proxy_bypass
+
     parts = urlsplit(url)
     if proxy_bypass(parts.netloc):
         return None

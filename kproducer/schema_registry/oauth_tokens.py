@@ -10,13 +10,14 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kproducer._core.config.producer_config import ProducerConfig
-from kproducer._core.security.oauth_settings import token_provider
-from kproducer._core.security.oauth_tokens import TokenSource
 from kproducer.errors import ConfigError, KafkaError, SchemaRegistryError
 from kproducer.schema_registry import deadlines
+
+if TYPE_CHECKING:
+    from kproducer._core.security.oauth_tokens import TokenSource
 
 _URL, _QUERY = "bearer.auth.issuer.endpoint.url", "bearer.auth.issuer.endpoint.query"
 _AWS = "bearer.auth.aws.config"
@@ -61,6 +62,9 @@ class RegistryTokens:
     """
 
     def __init__(self, source: str, given: Mapping[str, str], timeout_s: float) -> None:
+        # Imported here, because most clients have no tokens.
+        from kproducer._core.security.oauth_settings import token_provider
+
         kind, used = SOURCES[source]
         if unused := [name for name in given if name not in used]:
             raise ConfigError(f"{unused[0]}: has no effect with bearer.auth.credentials.source={source}")
@@ -143,6 +147,8 @@ class RegistryTokens:
             self._tokens.close()
 
     def _new_source(self) -> TokenSource:
+        from kproducer._core.security.oauth_tokens import TokenSource
+
         where = self._provider.where
         tokens = TokenSource(self._provider, lambda: None, unanswered=f"{where} has not answered")
         # A client need not be closed.

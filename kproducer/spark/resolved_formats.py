@@ -180,5 +180,5 @@ def _arrow_fields(schema: t.StructType, needed: Container[str]) -> tuple[ArrowFi
         fields.append(pa.field(field.name, arrow, is_nullable))
     if mistakes:
         raise SparkSchemaError("; ".join(mistakes))
-    with closing(ArrowSource(pa.schema(fields).empty_table())) as source:
+    with closing(ArrowSource(pa.Table.from_batches([], pa.schema(fields)))) as source:
         return tuple(map(ArrowField.of, source.fields()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
@@ -12,25 +13,67 @@ from pyspark.sql.types import StructType
 from kproducer.spark import KafkaProducerDataSource
 from kproducer.spark.write_summary import WriteSummary
 from kproducer.testing.fakebroker import FakeCluster
+from kproducer.testing.schema_registry import FakeSchemaRegistry
 
 _PLAN = """
-import sys
+import json, sys
 from pyspark.sql.types import BinaryType, StructField, StructType
 from kproducer.spark import KafkaProducerDataSource
 
-options = {"kafka.bootstrap.servers": sys.argv[1], "topic": "t", "kafka.compression.type": "zstd"}
-source = KafkaProducerDataSource(options)
+source = KafkaProducerDataSource(json.loads(sys.argv[1]))
 writer = source.writer(StructType([StructField("value", BinaryType())]), False)
 writer.commit([])
-print(*sorted(name for name in sys.modules if name.startswith(("kproducer", "pyarrow", "asyncio", "attr"))))
+print(*sorted(sys.modules))
 """
+#: What only tasks need.
+_PRODUCER = (
+    "kproducer.kafka_producer",
+    "kproducer._core.accumulator",
+    "kproducer._core.engine",
+    "kproducer._core.security",
+    "kproducer._core.sender",
+    "kproducer._core.sending",
+    "kproducer._core.transactions",
+    "kproducer._core.client.connections",
+    "kproducer._core.client.metadata",
+    "kproducer._core.client.network_client",
+    "asyncio",
+    "pandas",
+)
+_HTTP = ("http", "urllib.request", "email")
 
 
-def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> None:
-    with FakeCluster(1) as cluster:
+@pytest.mark.parametrize(
+    ("options", "has_registry", "heavy"),
+    [
+        (
+            {"kafka.compression.type": "zstd"},
+            False,
+            (
+                *_HTTP,
+                "kproducer._core.kernel",
+                "kproducer._core.bulk",
+                "kproducer._core.columns",
+                "pyarrow",
+                "attr",
+            ),
+        ),
+        ({"valueFormat": "json"}, False, (*_HTTP, "fastavro", "google.protobuf")),
+        ({"valueFormat": "avro"}, False, (*_HTTP, "google.protobuf")),
+        ({"valueFormat": "avro"}, True, ("google.protobuf",)),
+    ],
+    ids=["bytes", "json", "avro", "registry"],
+)
+def test_planning_a_write_imports_only_what_it_needs(
+    options: dict[str, str], has_registry: bool, heavy: tuple[str, ...]
+) -> None:
+    with FakeCluster(1) as cluster, FakeSchemaRegistry() as registry:
         cluster.create_topic("t", 1)
+        given = {"kafka.bootstrap.servers": cluster.bootstrap_servers[0], "topic": "t", **options}
+        if has_registry:
+            given["schema.registry.url"] = registry.url
         finished = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _PLAN, *cluster.bootstrap_servers],
+            [sys.executable, "-W", "ignore", "-c", _PLAN, json.dumps(given)],
             capture_output=True,
             text=True,
             check=True,
@@ -38,23 +81,7 @@ def test_planning_a_write_imports_neither_producer_nor_kernel_nor_arrow() -> Non
         )
     imported = finished.stdout.split()
     assert "kproducer.spark.writers" in imported
-    heavy = (
-        "kproducer.kafka_producer",
-        "kproducer._core.kernel",
-        "kproducer._core.accumulator",
-        "kproducer._core.bulk",
-        "kproducer._core.engine",
-        "kproducer._core.sender",
-        "kproducer._core.sending",
-        "kproducer._core.transactions",
-        "kproducer._core.client.connections",
-        "kproducer._core.client.metadata",
-        "kproducer._core.client.network_client",
-        "kproducer._core.columns",
-        "pyarrow",
-        "attr",
-    )
-    assert [name for name in imported if name.startswith(heavy)] == []
+    assert [name for name in imported if name.startswith((*_PRODUCER, *heavy))] == []
 
 
 def test_looking_up_the_format_imports_no_settings() -> None:

@@ -16,7 +16,6 @@ import pytest
 from kproducer import ConfigError
 from kproducer._core.security import oauth_tokens as refreshing
 from kproducer.schema_registry import SchemaRegistryClient, SchemaRegistryError
-from kproducer.schema_registry import oauth_tokens as registry_tokens
 from kproducer.testing.schema_registry import FakeSchemaRegistry
 from tests.support.aws import KEY, SECRET, running_aws
 from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, json_answer
@@ -156,7 +155,7 @@ def test_an_endpoint_that_cannot_be_reached_is_a_temporary_error_in_the_names_of
 ):
     schedule = refreshing.RefreshSchedule(retry_max_ms=1)
     new_source = functools.partial(refreshing.TokenSource, schedule=schedule)
-    monkeypatch.setattr(registry_tokens, "TokenSource", new_source)
+    monkeypatch.setattr(refreshing, "TokenSource", new_source)
     with closed_port() as port:
         conf = {
             SOURCE: "OAUTHBEARER_AZURE_IMDS",
