@@ -129,7 +129,8 @@ class TaskRowSender:
         self._sink = producer.arrow_sink(columns.topic, arrow_columns(columns))
         self._pending = self._sink.rows_by_result
         self._acknowledged = 0
-        self._metrics_before = producer.metrics()["producer-metrics"]
+        # Nothing was sent since the task before, which has read the totals at its end.
+        self._totals_before = producer.sent_totals(is_current=False)
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send every row; blocks while the producer's memory is full.
@@ -165,7 +166,7 @@ class TaskRowSender:
                 f"{missing} of {self.summary.rows} records have no result after a flush; they may have been "
                 "written. This is a bug in kproducer"
             )
-        self.summary.set_requests(self._metrics_before, self._producer.metrics()["producer-metrics"])
+        self.summary.set_requests(self._totals_before, self._producer.sent_totals(is_current=True))
 
     def _raise_if_failed(self) -> None:
         """Count the rows of acknowledged batches. Raises ``SparkWriteError`` if a record has failed."""

@@ -10,9 +10,12 @@ Independent of Spark. Source: the pool of Spark's own sink (``InternalKafkaProdu
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 logger = logging.getLogger("kproducer.spark")
@@ -74,24 +77,30 @@ class Lease(Generic[P]):
 class ProducerCache(Generic[P]):
     """Idle producers by configuration. Thread-safe and fork-safe.
 
+    One timer serves all of them, and runs on while tasks use them: to start the thread of a timer after each
+    task takes as long as to write a few rows.
+
     Args:
         make_producer: creates a producer from settings with dotted names.
         make_timer: creates a timer from seconds and a function; tests pass their own.
+        clock: seconds; tests pass their own.
     """
 
     def __init__(
         self,
         make_producer: Callable[[dict[str, str]], P],
         make_timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._make_producer, self._make_timer = make_producer, make_timer
+        self._make_producer, self._make_timer, self._clock = make_producer, make_timer, clock
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        # Guarded by _lock: what is idle, with its timer.
-        self._idle: list[tuple[SettingsKey, P, threading.Timer]] = []
+        # Guarded by _lock: what is idle, each until when; and when the next timer fires.
+        self._idle: list[tuple[SettingsKey, P, float]] = []
+        self._timer_s = math.inf
 
     def acquire(self, key: SettingsKey, idle_timeout_ms: int) -> Lease[P]:
         """Get a producer with these settings; creates one if none is idle. It stays open during the lease.
@@ -100,32 +109,47 @@ class ProducerCache(Generic[P]):
             key: the settings, sorted.
             idle_timeout_ms: how long it stays open after the lease; 0: it is closed at once.
         """
-        client = self._take(lambda idle_key, _: idle_key == key)
+        client = self._take(key)
         if client is None:
             client = self._make_producer(dict(key))
         return Lease(self, key, client, idle_timeout_ms)
 
-    def _take(self, is_wanted: Callable[[SettingsKey, P], bool]) -> P | None:
-        """Remove an idle producer; ``None``: there is none, or a task or the timer was faster."""
+    def _take(self, key: SettingsKey) -> P | None:
+        """Remove an idle producer; ``None``: there is none."""
         with self._lock:
-            found = next((each for each in self._idle if is_wanted(*each[:2])), None)
+            found = next((each for each in self._idle if each[0] == key), None)
             if found is None:
                 return None
             self._idle.remove(found)
-        found[2].cancel()
         return found[1]
 
     def _keep(self, key: SettingsKey, client: P, idle_timeout_ms: int) -> None:
-        def close() -> None:
-            # A task may have taken it after the timer fired, when cancel() was too late.
-            if self._take(lambda _, idle: idle is client) is not None:
-                _close(client, _CLOSE_TIMEOUT_S)
-
-        timer = self._make_timer(idle_timeout_ms / 1000, close)
-        timer.daemon = True
         with self._lock:
-            self._idle.append((key, client, timer))
+            self._idle.append((key, client, self._clock() + idle_timeout_ms / 1000))
+        self._start_timer()
+
+    def _start_timer(self) -> None:
+        """Start a timer for what expires first, unless one fires by then."""
+        with self._lock:
+            first_s = min((until_s for *_, until_s in self._idle), default=math.inf)
+            if first_s >= self._timer_s:
+                return
+            self._timer_s = first_s
+            timer = self._make_timer(first_s - self._clock(), partial(self._close_expired, first_s))
+        timer.daemon = True
         timer.start()
+
+    def _close_expired(self, timer_s: float) -> None:
+        """Close what has expired. Called by the timer for ``timer_s``."""
+        with self._lock:
+            now_s = self._clock()
+            expired = [client for _, client, until_s in self._idle if until_s <= now_s]
+            self._idle = [each for each in self._idle if each[2] > now_s]
+            if self._timer_s == timer_s:
+                self._timer_s = math.inf
+        self._start_timer()
+        for client in expired:
+            _close(client, _CLOSE_TIMEOUT_S)
 
 
 def _close(client: Closable, timeout_s: float) -> None:

@@ -117,7 +117,8 @@ class TolerantRowSender:
         #: In the order of sending. Only the first one is looked at: most end in this order.
         self._pending: deque[_Pending] = deque()
         self._pending_bytes = 0
-        self._metrics_before = producer.metrics()["producer-metrics"]
+        # Nothing was sent since the task before, which has read the totals at its end.
+        self._totals_before = producer.sent_totals(is_current=False)
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send every row; blocks while the producer's memory is full.
@@ -146,7 +147,7 @@ class TolerantRowSender:
                     f"{len(self._pending)} parts of the task have no result after a flush; they may have "
                     "been written. This is a bug in kproducer"
                 )
-        self.summary.set_requests(self._metrics_before, self._producer.metrics()["producer-metrics"])
+        self.summary.set_requests(self._totals_before, self._producer.sent_totals(is_current=True))
 
     # -- outcomes --------------------------------------------------------------------------------------
 

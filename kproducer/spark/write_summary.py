@@ -13,7 +13,6 @@ import logging
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -67,8 +66,8 @@ class WriteSummary(WriterCommitMessage):
     query_id: str = ""
     batch_id: str = ""
 
-    def set_requests(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Set what a producer sent between two readings of its metrics."""
+    def set_requests(self, before: Mapping[str, float], after: Mapping[str, float]) -> None:
+        """Set what a producer sent between two readings of its ``sent_totals``."""
         for attribute, metric in _METRICS.items():
             setattr(self, attribute, int(after.get(metric, 0)) - int(before.get(metric, 0)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -85,21 +87,26 @@ class FakeProducer:
     def flush(self, timeout: float | None = None) -> None:
         self.settle()
 
-    def metrics(self) -> dict[str, Any]:
+    def sent_totals(self, *, is_current: bool) -> dict[str, float]:
         sent = len(self.sent)
-        counts = {
+        return {
             "byte-total": 10 * sent,
             "produce-request-total": sent,
             "produce-latency-ms-total": 5 * sent,
             "record-retry-total": 0,
         }
-        return {"producer-metrics": counts}
 
     def close(self, timeout: float | None = None) -> None:
         self.closed_with.append(timeout)
 
 
 def close_idle(cache: ProducerCache[Any]) -> None:
-    """Close what a cache keeps, as its timers do later."""
-    for *_, timer in tuple(cache._idle):
-        timer.function()
+    """Close what a cache keeps, as its timer does later, and end the timer."""
+    cache._clock = lambda: math.inf
+    cache._close_expired(cache._timer_s)
+    for thread in threading.enumerate():
+        if (
+            isinstance(thread, threading.Timer)
+            and getattr(thread.function, "func", None) == cache._close_expired
+        ):
+            thread.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import threading
@@ -22,31 +23,42 @@ TWO = (("bootstrap.servers", "b:1"),)
 class HandTimer:
     """A timer that fires when the test says so."""
 
-    def __init__(self, seconds, function):
-        self.seconds = seconds
+    def __init__(self, seconds, now_s, function):
+        self.ends_s = now_s + seconds
         self.function = function
         self.daemon = False
-        self.started = self.cancelled = False
+        self.started = False
 
     def start(self):
         self.started = True
 
-    def cancel(self):
-        self.cancelled = True
-
 
 class Workbench:
     def __init__(self):
+        self.now_s = 0.0
         self.producers: list[FakeProducer] = []
         self.timers: list[HandTimer] = []
-        self.cache = ProducerCache(self._producer, self._timer)
+        self.cache = ProducerCache(self._producer, self._timer, self._clock)
+
+    def pass_time(self, seconds):
+        """Fire the timers that end meanwhile, each at its time."""
+        end_s = self.now_s + seconds
+        while due := [each for each in self.timers if each.ends_s <= end_s]:
+            first = min(due, key=lambda each: each.ends_s)
+            self.timers.remove(first)
+            self.now_s = first.ends_s
+            first.function()
+        self.now_s = end_s
 
     def _producer(self, given):
         self.producers.append(FakeProducer(given))
         return self.producers[-1]
 
+    def _clock(self):
+        return self.now_s
+
     def _timer(self, seconds, function):
-        self.timers.append(HandTimer(seconds, function))
+        self.timers.append(HandTimer(seconds, self.now_s, function))
         return self.timers[-1]
 
 
@@ -64,7 +76,6 @@ def test_the_next_task_gets_the_producer_of_the_last_one(bench):
     first.release()
     second = bench.cache.acquire(ONE, 1000)
     assert second.client is first.client
-    assert bench.timers[0].cancelled
     assert not bench.producers[0].closed_with
 
 
@@ -86,18 +97,48 @@ def test_two_tasks_get_two_and_a_third_gets_the_one_that_is_free(bench):
 def test_an_idle_producer_is_closed_after_its_time(bench):
     bench.cache.acquire(ONE, 1500).release()
     timer = bench.timers[0]
-    assert (timer.seconds, timer.started, timer.daemon) == (1.5, True, True)
-    timer.function()
+    assert (timer.ends_s, timer.started, timer.daemon) == (1.5, True, True)
+    bench.pass_time(1.5)
     assert len(bench.producers[0].closed_with) == 1
     assert len(bench.cache._idle) == 0
+    assert not bench.timers
 
 
-def test_a_timer_that_fires_while_a_task_comes_closes_nothing(bench):
+def test_a_timer_that_fires_during_a_task_closes_nothing(bench):
     bench.cache.acquire(ONE, 1000).release()
     lease = bench.cache.acquire(ONE, 1000)
-    bench.timers[0].function()
+    bench.pass_time(1)
     assert not bench.producers[0].closed_with
     lease.release()
+
+
+def test_many_tasks_share_a_timer_and_the_time_begins_with_the_last_one(bench):
+    for _ in range(5):
+        bench.cache.acquire(ONE, 1000).release()
+        bench.pass_time(0.125)
+    assert len(bench.timers) == 1
+    bench.pass_time(0.75)  # until 1.375 s; the last task ended at 0.5 s
+    assert not bench.producers[0].closed_with
+    bench.pass_time(0.125)
+    assert len(bench.producers[0].closed_with) == 1
+
+
+def test_a_shorter_time_is_not_delayed_by_a_longer_one(bench):
+    bench.cache.acquire(ONE, 60_000).release()
+    bench.cache.acquire(TWO, 1000).release()
+    bench.pass_time(1)
+    assert [len(producer.closed_with) for producer in bench.producers] == [0, 1]
+    bench.pass_time(59)
+    assert [len(producer.closed_with) for producer in bench.producers] == [1, 1]
+    assert not bench.timers
+
+
+def test_a_timer_that_fires_too_early_is_followed_by_another(bench):
+    bench.cache.acquire(ONE, 1000).release()
+    bench.now_s = 0.75
+    bench.timers.pop().function()
+    bench.pass_time(0.25)
+    assert len(bench.producers[0].closed_with) == 1
 
 
 def test_an_idle_time_of_zero_closes_at_once(bench):
@@ -209,7 +250,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.bench = Workbench()
         self.leases = []
 
-    @rule(key=st.sampled_from([ONE, TWO]), idle_ms=st.sampled_from([0, 1000]))
+    @rule(key=st.sampled_from([ONE, TWO]), idle_ms=st.sampled_from([0, 1000, 2500]))
     def acquire(self, key, idle_ms):
         self.leases.append(self.bench.cache.acquire(key, idle_ms))
 
@@ -219,11 +260,9 @@ class CacheMachine(RuleBasedStateMachine):
             index = data.draw(st.integers(0, len(self.leases) - 1))
             self.leases.pop(index).release(discard=discard)
 
-    @rule()
-    def fire_timers(self):
-        # Cancelled ones too: cancel() may come while a timer is firing.
-        for timer in self.bench.timers:
-            timer.function()
+    @rule(seconds=st.sampled_from([0.25, 1, 3]))
+    def pass_time(self, seconds):
+        self.bench.pass_time(seconds)
 
     @invariant()
     def used_producers_are_open(self):
@@ -232,6 +271,11 @@ class CacheMachine(RuleBasedStateMachine):
     @invariant()
     def each_has_one_user(self):
         assert len({id(lease.client) for lease in self.leases}) == len(self.leases)
+
+    @invariant()
+    def what_is_idle_expires(self):
+        ends_s = [timer.ends_s for timer in self.bench.timers]
+        assert all(min(ends_s, default=math.inf) <= until_s for *_, until_s in self.bench.cache._idle)
 
     @invariant()
     def none_is_closed_twice(self):

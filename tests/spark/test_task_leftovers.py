@@ -84,6 +84,23 @@ def test_tasks_one_after_the_other_use_one_producer_which_closes_when_told(clust
     assert len(read_topic(cluster.bootstrap_servers, TOPIC)) == 300
 
 
+def test_each_task_reports_the_requests_of_its_own(cluster):
+    made = []
+
+    def make(settings: dict[str, str]) -> KafkaProducer:
+        made.append(KafkaProducer.from_config(settings))
+        return made[-1]
+
+    cache = ProducerCache(make)
+    first, second = (write(cluster, cache, iter([rows(count)])) for count in (100, 1))
+    assert (first.requests, second.requests) == (1, 1)
+    assert first.wire_bytes > second.wire_bytes > 0
+    metrics = made[0].metrics()["producer-metrics"]
+    assert made[0].sent_totals(is_current=True).items() <= metrics.items()
+    assert first.wire_bytes + second.wire_bytes == metrics["byte-total"]
+    close_idle(cache)
+
+
 def test_a_speculative_twin_doubles_rows_and_loses_none(cluster):
     # Two workers, so two caches; both attempts of the same partition run to their end.
     caches = [ProducerCache(KafkaProducer.from_config) for _ in range(2)]

@@ -296,6 +296,18 @@ class ProducerEngine:
         )
         return samples
 
+    def sent_totals(self, *, is_current: bool) -> dict[str, float]:
+        """Some totals of ``metric_samples``, by name. Without ``is_current`` it waits for nothing."""
+        if is_current:
+            self.sender.count_lanes()
+        sent = self.sender.metrics
+        return {
+            "byte-total": sent.batch_size.total,
+            "produce-request-total": sent.records.count,
+            "record-retry-total": sent.retries.total,
+            "produce-latency-ms-total": sent.latency.total,
+        }
+
     @property
     def available_bytes(self) -> int:
         """How much of ``buffer_memory`` is free."""
