@@ -32,6 +32,9 @@ _METADATA_VERSION = 4
 _PAUSE_S = 0.2
 #: How long to wait for one server, at most, before another one is asked as well.
 _NEXT_SERVER_S = 0.2
+#: How long a check that found nothing wrong counts: small writes and micro-batches may follow each other
+#: within milliseconds, and Spark plans them in the same process.
+_VALID_S = 1.0
 
 #: UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_TOPIC = 3
@@ -50,6 +53,29 @@ _GRANT = "Grant Write on it, and Create if brokers should create it"
 
 #: A server's answer: error codes by topic, or the reason why there is none.
 _Answer = dict[str, int] | Exception
+
+#: By the options of a write: until when its last check counts.
+_passed_until: dict[WriteOptions, float] = {}
+
+
+def check(options: WriteOptions) -> None:
+    """Check the cluster and the topics of a write, unless that was done within the last second.
+
+    Raises:
+        SparkOptionError: certificates or keys cannot be read.
+        SparkWriteError: no broker has responded or accepted the credentials, or a topic cannot be written to.
+    """
+    now_s = time.monotonic()
+    if now_s < _passed_until.get(options, 0.0):
+        return
+    config = options.producer_config()
+    if config.security_protocol == "PLAINTEXT" and not config.proxy_url:
+        check_cluster(config.bootstrap_servers, options.topics, options.check_timeout_ms / 1000)
+    else:
+        check_secured_cluster(options)
+    for expired in [each for each, until_s in _passed_until.items() if until_s <= now_s]:
+        del _passed_until[expired]
+    _passed_until[options] = time.monotonic() + _VALID_S
 
 
 def check_cluster(servers: Sequence[str], topics: Mapping[str, str], timeout_s: float) -> None:

@@ -125,13 +125,9 @@ class KafkaProducerDataSource(DataSource):
         if metrics_file is not None:
             metrics_file.create(is_stream=is_stream)
         if options.check_timeout_ms:
-            from kproducer.spark.cluster_check import check_cluster, check_secured_cluster
+            from kproducer.spark.cluster_check import check
 
-            config = options.producer_config()
-            if config.security_protocol == "PLAINTEXT" and not config.proxy_url:
-                check_cluster(config.bootstrap_servers, options.topics, options.check_timeout_ms / 1000)
-            else:
-                check_secured_cluster(options)
+            check(options)
         if formats:
             columns = resolve_formats(formats, columns, schema)
         return writer_class(schema, columns, options)

@@ -170,7 +170,8 @@ class WriteOptions(NamedTuple):
     """How long a worker keeps an unused producer. 0: closed after each task."""
     check_timeout_ms: int = milliseconds(10_000, maximum=_LONGEST_MS)
     """How long brokers may take to respond to the driver's check and to create topics. Raise it for queries
-    that should survive longer outages. 0: no check, for drivers that cannot reach the brokers."""
+    that should survive longer outages. 0: no check, for drivers that cannot reach the brokers. A check that
+    succeeded counts for 1 second."""
     summary: str = choice("log", "job", "task", "off")
     """Where to report how much was written. `log`: to the logs that Spark collects, if enabled. `job`: also
     one line per job or micro-batch on standard error. `task`: also one line per task."""

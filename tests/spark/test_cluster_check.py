@@ -21,6 +21,11 @@ AGES_S = 600
 NOBODY = "127.0.0.1:1"
 
 
+@pytest.fixture(autouse=True)
+def _nothing_checked_yet():
+    cluster_check._passed_until.clear()
+
+
 @pytest.fixture
 def cluster():
     with FakeCluster(2) as made:
@@ -144,6 +149,29 @@ def test_batch_and_stream_are_checked_where_they_are_planned(cluster):
     for make in (source(servers, "gone").writer, source(servers, "gone").streamWriter):
         with pytest.raises(SparkWriteError, match="'gone' does not exist"):
             make(SCHEMA, False)
+
+
+def test_micro_batches_in_quick_succession_are_checked_once(cluster, monkeypatch):
+    monkeypatch.setattr(cluster_check, "_VALID_S", AGES_S)
+    servers = cluster.bootstrap_servers[0]
+    for _ in range(3):
+        source(servers, "there").streamWriter(SCHEMA, False)
+    assert len(cluster.requests(METADATA)) == 1
+    # Other options may be wrong.
+    source(servers, "there", **{"kafka.client.id": "another"}).streamWriter(SCHEMA, False)
+    assert len(cluster.requests(METADATA)) == 2
+    monkeypatch.setattr(cluster_check, "_passed_until", dict.fromkeys(cluster_check._passed_until, 0.0))
+    cluster.metadata_errors["there"] = 29
+    with pytest.raises(SparkWriteError, match="Grant Write on it"):
+        source(servers, "there").streamWriter(SCHEMA, False)
+
+
+def test_a_failed_check_is_repeated(cluster):
+    cluster.metadata_errors["there"] = 29
+    with pytest.raises(SparkWriteError):
+        source(cluster.bootstrap_servers[0], "there").writer(SCHEMA, False)
+    cluster.metadata_errors.clear()
+    source(cluster.bootstrap_servers[0], "there").writer(SCHEMA, False)
 
 
 def test_the_marker_topic_is_checked_too(cluster):
