@@ -221,7 +221,7 @@ class World:
             (kafka_producer, {"SystemClock": lambda: self}),
             (selector, {"PlaintextChannelIo": channel_io.PortableChannelIo}),
             (io_threads, {"_this_thread": threads.Local(is_io_thread=False)}),
-            (loop_waiters, {"_this_thread": threads.Local(waiters=None)}),
+            (loop_waiters, {"_this_thread": threads.Local(reference=None)}),
             *(
                 (module, {"OwnedLock": simulated_owned_lock})
                 for module in (buffer_pool, partition_queue, record_accumulator)

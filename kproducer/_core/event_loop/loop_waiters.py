@@ -288,8 +288,8 @@ class LoopWaiters:
 
 
 class _ThisThread(threading.local):
-    #: The waiters of the loop that this thread ran last.
-    waiters: Callable[[], LoopWaiters | None] = staticmethod(lambda: None)
+    #: To the waiters of the loop that this thread ran last.
+    reference: weakref.ref[LoopWaiters] | None = None
 
 
 _this_thread = _ThisThread()
@@ -303,15 +303,16 @@ _by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[LoopW
 
 def waiters_of(loop: asyncio.AbstractEventLoop) -> LoopWaiters:
     """The waiters of the event loop that runs on this thread."""
-    waiters = _this_thread.waiters()
-    if waiters is None or waiters.wakeup.loop is not loop:
-        reference = _by_loop.get(loop)
-        waiters = None if reference is None else reference()
-        if waiters is None:
-            waiters = LoopWaiters(loop)
-            _by_loop[loop] = reference = weakref.ref(waiters)
-        assert reference is not None
-        _this_thread.waiters = reference
+    reference = _this_thread.reference
+    waiters = None if reference is None else reference()
+    if waiters is not None and waiters.wakeup.loop is loop:
+        return waiters
+    reference = _by_loop.get(loop)
+    waiters = None if reference is None else reference()
+    if waiters is None:
+        waiters = LoopWaiters(loop)
+        reference = _by_loop[loop] = weakref.ref(waiters)
+    _this_thread.reference = reference
     return waiters
 
 
