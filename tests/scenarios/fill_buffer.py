@@ -29,7 +29,8 @@ def main() -> None:
         bootstrap_servers=bootstrap,
         buffer_memory=int(buffer_memory),
         max_block_ms=2000,
-        linger_ms=0,
+        # Otherwise the first requests may take all memory for batches of a record or two.
+        linger_ms=60_000,
         compression_type=codec,
     )
     producer.partitions_for("t")
