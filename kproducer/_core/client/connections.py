@@ -253,7 +253,7 @@ class Connections:
                 return f"the authentication with {broker} has no credentials yet: {waits_for}"
             return f"the authentication with {broker} has not ended yet {limit}"
         unanswered = self._in_flight.count_of(connection.id)
-        earlier = connection.earlier_error
+        earlier = None if connection.was_answered else connection.earlier_error
         before = "" if earlier is None else f"; the connection before ended: {earlier}"
         return (
             f"{broker} has not answered {unanswered} request(s) yet {limit}{before}" if unanswered else None

@@ -477,7 +477,7 @@ class NetworkClient:
         if body is None:
             return
         if not connection.was_answered and api_key not in _SASL_APIS:
-            connection.answered()
+            connection.was_answered = True
             self._updater.handle_acceptance()
         if not pending.is_internal:
             # This comes first: an error below must not lose a request that is no longer in flight.

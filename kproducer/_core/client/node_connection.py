@@ -66,7 +66,7 @@ class NodeConnection:
         was_answered: the broker answered a request since the connection came up, other than ApiVersions
             and those of SASL.
         last_error: how the last connection ended, in words; None since one became ready.
-        earlier_error: how the connection before ended, if neither it nor this one had a request answered.
+        earlier_error: how the connection before ended, if it had no request answered.
     """
 
     def __init__(
@@ -217,11 +217,6 @@ class NodeConnection:
         self.reauthenticate_ms = NEVER_MS
         self.was_used = False
         self._failed_attempts = 0
-
-    def answered(self) -> None:
-        """The broker answered the first request since the connection came up."""
-        self.was_answered = True
-        self.earlier_error = None
 
     def ended(self, now_ms: int) -> None:
         """The connection, or the attempt, ended. The next attempt waits for the backoff."""

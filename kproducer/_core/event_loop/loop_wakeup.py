@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 try:
-    from kproducer._core.event_loop import _native_eventfd
+    from kproducer._core.runtime import event_descriptor
 except ImportError:
-    _native_eventfd = None  # type: ignore[assignment]
+    event_descriptor = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,7 +38,7 @@ class LoopWakeup:
         # Changed by any thread, without a lock: each change is one operation of the deque.
         self._actions: deque[Callable[[], object]] = deque()
         #: What the loop watches; it is closed with the loop. ``None``: the loop has noticed no event yet.
-        self._event: weakref.ref[_native_eventfd.EventDescriptor] | None = None
+        self._event: weakref.ref[event_descriptor.EventDescriptor] | None = None
         _watch_event(loop, self._run, owner)
 
     def post(self, action: Callable[[], object]) -> bool:
@@ -61,7 +61,7 @@ class LoopWakeup:
             return False
         return True
 
-    def _run(self, event: _native_eventfd.EventDescriptor | None = None, owner: object = None) -> None:
+    def _run(self, event: event_descriptor.EventDescriptor | None = None, owner: object = None) -> None:
         try:
             if event is not None:
                 event.clear()
@@ -92,10 +92,10 @@ def _watch_event(loop: asyncio.AbstractEventLoop, on_set: Callable[..., None], o
     Until then, nothing may rely on it: if the application has closed a watched descriptor, the loop watches
     nothing under its number.
     """
-    if _native_eventfd is None:
+    if event_descriptor is None:
         return
     try:
-        event = _native_eventfd.EventDescriptor()
+        event = event_descriptor.EventDescriptor()
         if event.fd >= _SELECT_DESCRIPTORS:
             return
         # In an empty context: the loop would keep that of the task which happens to send first.

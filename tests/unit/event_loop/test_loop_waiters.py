@@ -26,8 +26,8 @@ from tests.support.interruption import interrupt_after
 def may_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
     """Whether the loop can watch a descriptor. The event loops of Windows cannot."""
     if request.param == "unwatched":
-        monkeypatch.setattr(loop_wakeup, "_native_eventfd", None)
-    elif loop_wakeup._native_eventfd is None:
+        monkeypatch.setattr(loop_wakeup, "event_descriptor", None)
+    elif loop_wakeup.event_descriptor is None:
         pytest.skip("nothing is compiled")
     return request.param == "watched"
 

@@ -95,8 +95,8 @@ cdef inline RecordAppender open_appender(AppendSlot slot, StickyPartition sticky
 
 
 cdef enum:
-    # So many other sticky partitions are tried for one record at most: there may be a single partition, with too little
-    # room left in its batch.
+    # So many sticky partitions are tried for one record at most, in a bulk call after the first one: there may be a
+    # single partition, with too little room left in its batch.
     MOST_CHOICES = 3
 
 

@@ -5,6 +5,7 @@ from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartiti
 from kproducer._core.kernel.native._batch cimport Record
 from kproducer._core.kernel.native._completion cimport RecordFuture, _LazyResult
 from kproducer._core.kernel.native.plane cimport KpBatch, KpCodec, KpLane, KpPart, KpPlane, KpRequest, KpStep, KpTopic
+from kproducer._core.runtime.event_descriptor cimport EventDescriptor
 
 
 cdef class Codec:
@@ -17,6 +18,8 @@ cdef class Plane:
     cdef readonly dict incomplete
     cdef list _lanes
     cdef KpStep step
+    # `step.wake_fd` is its descriptor. None: there is `_on_wake`, or the plane is closed.
+    cdef EventDescriptor _wakeup
     cdef object _future_type, _metadata_type, _make_result, _allocate, _deallocate
     cdef object _now_ms, _on_wake, _memory_waiters
     cdef int64_t _gathered_since_ms

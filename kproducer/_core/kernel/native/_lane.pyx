@@ -102,24 +102,6 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject* op) noexcept
     int PyObject_GC_IsTracked(PyObject* op) noexcept
 
-cdef extern from "<unistd.h>" nogil:
-    ssize_t write(int fd, const void *data, size_t size)
-    int close(int fd)
-
-cdef extern from *:
-    """
-    #ifdef __linux__
-    #include <sys/eventfd.h>
-    #else  /* NativeChannelIo needs epoll, too; PortableChannelIo is woken by a function */
-    #define EFD_CLOEXEC 0
-    #define EFD_NONBLOCK 0
-    static int eventfd(unsigned int value, int flags) { (void)value; (void)flags; return -1; }
-    #endif
-    """
-    int eventfd(unsigned int value, int flags) nogil
-    int EFD_CLOEXEC
-    int EFD_NONBLOCK
-
 cdef enum:
     MOST_PARTITIONS = 1 << 24
     # Answers are not left for longer than this.
@@ -229,9 +211,8 @@ cdef class Plane:
         self.step.hold = kp_lane_hold
         self.step.take_held = kp_lane_take_held
         if on_wake is None:
-            self.step.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-            if self.step.wake_fd < 0:
-                raise OSError("eventfd failed")
+            self._wakeup = EventDescriptor()
+            self.step.wake_fd = self._wakeup.fd
         if codec is not None:
             self._codec = codec
             self.c.codec = codec.c
@@ -249,15 +230,12 @@ cdef class Plane:
         self._lanes = []
 
     def __dealloc__(self):
-        if self.step.wake_fd >= 0:
-            close(self.step.wake_fd)
         PyMem_Free(self.step.lanes)
 
     def close(self):
         """Wake no thread any more. Idempotent."""
-        if self.step.wake_fd >= 0:
-            close(self.step.wake_fd)
-            self.step.wake_fd = -1
+        self.step.wake_fd = -1
+        self._wakeup = None
 
     def send_everything(self, bint on):
         """Nothing lingers while a flush or the close is under way, or a thread waits for memory."""
@@ -305,7 +283,6 @@ cdef class Plane:
         kp_plane_number(&self.c, producer_id, <int16_t>epoch)
 
     cdef int wake(self) except -1:
-        cdef unsigned long long one = 1
         if self._on_wake is not None:
             try:
                 self._on_wake()
@@ -313,8 +290,8 @@ cdef class Plane:
                 # A signal handler, perhaps before it was woken: then the next caller wakes it.
                 kp_plane_set_sleep(&self.c, KP_NEVER_MS)
                 raise
-        elif self.step.wake_fd >= 0:
-            write(self.step.wake_fd, &one, sizeof(one))
+        elif self._wakeup is not None:
+            self._wakeup.set()
         return 0
 
     cdef int64_t early_ms(self) except -1:

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""EventDescriptor: a descriptor that wakes an event loop. The calls keep the interpreter lock.
+"""EventDescriptor: a descriptor that wakes whoever polls it. The calls keep the interpreter lock.
 
 Python's own calls give it away for each system call. Next to a busy thread, the I/O thread would then get it back after a
-switch interval (``sys.getswitchinterval``), and would not send what the loop has sent meanwhile.
+switch interval (``sys.getswitchinterval``), and would not send what others have sent meanwhile.
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ cdef class EventDescriptor:
         OSError: the system has no ``eventfd``, or no descriptor is left.
     """
 
-    cdef readonly int fd
-    cdef object __weakref__
-
     def __cinit__(self):
         self.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
         if self.fd < 0:
@@ -51,12 +48,12 @@ cdef class EventDescriptor:
         if self.fd >= 0:
             close(self.fd)
 
-    def set(self):
+    cpdef void set(self) noexcept:
         """Make the descriptor readable. Any thread."""
         cdef unsigned long long one = 1
         write(self.fd, &one, sizeof(one))
 
-    def clear(self):
+    cpdef void clear(self) noexcept:
         """Make it unreadable."""
         cdef unsigned long long count
         read(self.fd, &count, sizeof(count))
