@@ -49,7 +49,7 @@ demo: export KPRODUCER_INTERPRETED ?= $(if $(ALREADY_SET_UP),,1)
 demo: $(call needs,demo) $(if $(SPARK),$(call needs,spark)) ; @$(COMPILE) && exec $(PY) -m examples.demo $(call options,KAFKA BOOTSTRAP COUNT INPUT) $(call flags,SECURE SPARK) $(DEMO_ARGS) ## send a million events to an embedded broker with kproducer and confluent-kafka, and check each (KAFKA=4.4.0, SECURE=1, BOOTSTRAP=host:port, COUNT=, INPUT=; SPARK=1: a Spark job, too)
 record-demo: $(call needs,demo) native ; $(RUN) docs.record_demo ## run the demo and write what it prints into docs/images/demo.svg
 broker: $(call needs,demo) ; $(RUN) tests.support.kafka.run_broker $(KAFKA) $(call options,NODES PORT) $(call flags,SECURE) ## run Apache Kafka until Ctrl-C (KAFKA=4.4.0, NODES=1, PORT=; SECURE=1: with TLS) and print how to reach it
-bench: $(call needs,dev) native ; @$(PY) -m benchmarks $(BENCH_SECONDS:%=--seconds %) $(BENCH_ARGS) && $(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS) && $(PY) -m benchmarks.codecs ## measure every client on every workload, with the embedded cluster and Apache Kafka (BENCH_SECONDS=900, BENCH_ARGS=)
+bench: $(call needs,dev) native ; @$(PY) -m benchmarks $(BENCH_SECONDS:%=--seconds %) $(BENCH_ARGS) && $(PY) -m benchmarks.spark_sinks $(SPARK_BENCH_ARGS) && $(PY) -m benchmarks.codecs ## measure every client on every workload, with the embedded cluster and Apache Kafka (BENCH_SECONDS=1050, BENCH_ARGS=)
 bench-secured: $(call needs,dev) native ; $(RUN) benchmarks.secured $(SECURED_ARGS) ## measure kproducer and confluent-kafka on Apache Kafka with and without SASL_SSL (4 minutes; SECURED_ARGS=)
 performance: ; @$(MAKE) bench BENCH_ARGS="--document $(BENCH_ARGS)" ## make bench, and write its tables and plots into docs/performance.md and README.md
 
