@@ -18,6 +18,7 @@ from rich.console import Console
 from benchmarks import tables
 from benchmarks.clients import MAIN, REFERENCE
 from benchmarks.figures import CPU, SPEED, Table, rows_of
+from benchmarks.goals import goals_of
 from benchmarks.plots import COMPARED, write_plots
 from benchmarks.workload import FAMILIES, LINGER_MS, OWN_DEFAULTS
 
@@ -75,7 +76,7 @@ def _all_tables(results: dict[str, Any]) -> list[Table]:
         tables.import_table(results),
         *tables.request_tables(results),
         *tables.profile_tables(results),
-        tables.goals_table(results),
+        tables.goals_table(goals_of(results)),
     ]
 
 
@@ -121,7 +122,7 @@ def sections(results: dict[str, Any]) -> dict[str, str]:
         "idempotence": tables.as_markdown(tables.idempotence_table(results)),
         "formats": tables.as_markdown(tables.formats_table(results)),
         "memory": tables.as_markdown(tables.memory_table(results)),
-        "goals": tables.as_markdown(tables.goals_table(results)),
+        "goals": tables.as_markdown(tables.goals_table(goals_of(results))),
         "import": tables.as_markdown(tables.import_table(results)),
         "rows": "\n\n".join(details),
     }

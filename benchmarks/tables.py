@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -11,7 +12,7 @@ from rich.table import Table as RichTable
 from benchmarks import formats, idempotence, import_time
 from benchmarks.clients import ADAPTERS, REFERENCE
 from benchmarks.figures import CLUSTER_CPU, CPU, SPEED, Row, Spread, Table, partition_rows, rows_of
-from benchmarks.goals import goals_of
+from benchmarks.goals import Goal
 
 _NOTHING = "-"
 #: Functions and libraries with a smaller share of the samples are not listed.
@@ -227,7 +228,7 @@ def formats_table(results: dict[str, Any]) -> Table:
     return Table("values in Avro, JSON and Protobuf", header, cells, frozenset(strong))
 
 
-def goals_table(results: dict[str, Any]) -> Table:
+def goals_table(goals: Iterable[Goal], reference: str = REFERENCE) -> Table:
     cells = [
         (
             goal.what,
@@ -235,9 +236,9 @@ def goals_table(results: dict[str, Any]) -> Table:
             f"{goal.figure:.2f}",
             "yes" if goal.is_met else "NO",
         )
-        for goal in goals_of(results)
+        for goal in goals
     ]
-    return Table("goals", ("what (ratios are to confluent-kafka)", "goal", "figure", "met"), cells)
+    return Table("goals", (f"what (ratios are to {reference})", "goal", "figure", "met"), cells)
 
 
 def import_table(results: dict[str, Any]) -> Table:

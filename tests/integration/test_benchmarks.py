@@ -526,6 +526,27 @@ def test_goals_compare_with_the_better_way_to_poll() -> None:
     assert found["import, least wall ms"] == (100.0, False)
 
 
+def test_goals_of_spark_compare_with_the_connector() -> None:
+    def run(rate: float, jvm_us: float, python_us: float) -> list[dict[str, float]]:
+        cpu = {"jvm_cpu_us_per_row": jvm_us, "python_cpu_us_per_row": python_us, "broker_cpu_us_per_row": 9.0}
+        return [{"rows_per_second": rate, **cpu}]
+
+    found = {"kproducer": run(150.0, 0.5, 1.5), "kafka": run(100.0, 2.0, 0.0)}
+    labels = ["1000 B, none, no key", "100 B, lz4, key", "100 B, own defaults, no key"]
+    report = {
+        "results": dict.fromkeys(labels, found),
+        "formats": {"avro, 6 fields": found},
+        "small_write_ms": {"kproducer": 50.0, "kafka": 40.0},
+    }
+    assert [(goal.what, goal.figure, goal.is_met) for goal in spark_sinks.goals_of(report)] == [
+        ("100 B, lz4, key: rows/s", 1.5, False),
+        ("1000 B, none, no key: rows/s", 1.5, True),
+        ("1000 B, none, no key: CPU", 1.0, False),
+        ("avro, 6 fields: rows/s", 1.5, False),
+        ("a write of 4 rows: time", 1.25, False),
+    ]
+
+
 def test_goals_of_asyncio_compare_equal_numbers_of_gathered_sends() -> None:
     results = some_results()
     costs = {ASYNC_SENDS: 2.0, AIOKAFKA_SENDS: 12.0, ASYNC_MANY_SENDS: 2.0, AIOKAFKA_MANY_SENDS: 8.0}
