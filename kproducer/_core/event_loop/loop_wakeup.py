@@ -11,13 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-try:
-    from kproducer._core.runtime import event_descriptor
-except ImportError:
-    event_descriptor = None  # type: ignore[assignment]
+from kproducer._core.runtime.event_descriptor import new_event_descriptor
 
 if TYPE_CHECKING:
     import asyncio
+
+    from kproducer._core.runtime.event_descriptor import EventDescriptor
 
 #: Actions of one turn of the loop; between two turns, the application's tasks run.
 _ACTIONS_PER_TURN = 64
@@ -38,7 +37,7 @@ class LoopWakeup:
         # Changed by any thread, without a lock: each change is one operation of the deque.
         self._actions: deque[Callable[[], object]] = deque()
         #: What the loop watches; it is closed with the loop. ``None``: the loop has noticed no event yet.
-        self._event: weakref.ref[event_descriptor.EventDescriptor] | None = None
+        self._event: weakref.ref[EventDescriptor] | None = None
         _watch_event(loop, self._run, owner)
 
     def post(self, action: Callable[[], object]) -> bool:
@@ -61,7 +60,7 @@ class LoopWakeup:
             return False
         return True
 
-    def _run(self, event: event_descriptor.EventDescriptor | None = None, owner: object = None) -> None:
+    def _run(self, event: EventDescriptor | None = None, owner: object = None) -> None:
         try:
             if event is not None:
                 event.clear()
@@ -92,14 +91,12 @@ def _watch_event(loop: asyncio.AbstractEventLoop, on_set: Callable[..., None], o
     Until then, nothing may rely on it: if the application has closed a watched descriptor, the loop watches
     nothing under its number.
     """
-    if event_descriptor is None:
-        return
     try:
-        event = event_descriptor.EventDescriptor()
+        event = new_event_descriptor()
         if event.fd >= _SELECT_DESCRIPTORS:
             return
         # In an empty context: the loop would keep that of the task which happens to send first.
         contextvars.Context().run(loop.add_reader, event.fd, on_set, event, owner)
         event.set()
     except Exception:
-        return  # the loop has no such method, no descriptor is left, or this one is a transport's
+        return  # there is no descriptor, or it is a transport's, or the loop has no such method

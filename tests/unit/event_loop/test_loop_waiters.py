@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from kproducer._core.event_loop import loop_wakeup
 from kproducer._core.event_loop.loop_waiters import LoopWaiters, SendFuture, waiters_of
 from kproducer._core.event_loop.loop_wakeup import LoopWakeup
+from kproducer._core.runtime import event_descriptor
 from tests.support.interruption import interrupt_after
 
 
@@ -26,8 +26,8 @@ from tests.support.interruption import interrupt_after
 def may_watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
     """Whether the loop can watch a descriptor. The event loops of Windows cannot."""
     if request.param == "unwatched":
-        monkeypatch.setattr(loop_wakeup, "event_descriptor", None)
-    elif loop_wakeup.event_descriptor is None:
+        monkeypatch.setattr(event_descriptor, "_native_eventfd", None)
+    elif event_descriptor._native_eventfd is None:
         pytest.skip("nothing is compiled")
     return request.param == "watched"
 

@@ -5,7 +5,7 @@ from kproducer._core.kernel.native._append cimport RecordAppender, StickyPartiti
 from kproducer._core.kernel.native._batch cimport Record
 from kproducer._core.kernel.native._completion cimport RecordFuture, _LazyResult
 from kproducer._core.kernel.native.plane cimport KpBatch, KpCodec, KpLane, KpPart, KpPlane, KpRequest, KpStep, KpTopic
-from kproducer._core.runtime.event_descriptor cimport EventDescriptor
+from kproducer._core.runtime._native_eventfd cimport EventDescriptor
 
 
 cdef class Codec:

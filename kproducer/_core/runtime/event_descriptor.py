@@ -1,0 +1,20 @@
+"""EventDescriptor: a descriptor that wakes whoever polls it, without giving the interpreter lock away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+try:
+    from kproducer._core.runtime import _native_eventfd
+except ImportError:
+    _native_eventfd = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from kproducer._core.runtime._native_eventfd import EventDescriptor as EventDescriptor
+
+
+def new_event_descriptor() -> EventDescriptor:
+    """Raises ``OSError``: it was not compiled, the system has no ``eventfd``, or no descriptor is left."""
+    if _native_eventfd is None:
+        raise OSError("EventDescriptor was not compiled")
+    return _native_eventfd.EventDescriptor()
