@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 try:
+    # Not "from the module": the import rules see compiled modules only as members of their package.
     from kproducer._core.runtime import _native_eventfd
 except ImportError:
     _native_eventfd = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from kproducer._core.runtime._native_eventfd import EventDescriptor as EventDescriptor
+    EventDescriptor: TypeAlias = _native_eventfd.EventDescriptor
 
 
 def new_event_descriptor() -> EventDescriptor:
