@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""EventDescriptor: a descriptor that wakes whoever polls it. The calls keep the interpreter lock.
+"""EventDescriptor: ends the wait of a thread that polls it. Its methods keep the interpreter lock.
 
-Python's own calls give it away for each system call. Next to a busy thread, the I/O thread would then get it back after a
-switch interval (``sys.getswitchinterval``), and would not send what others have sent meanwhile.
+Python's own functions release the lock for each system call. Next to a busy thread, the I/O thread would then get it
+back after a switch interval (``sys.getswitchinterval``), and until then would send nothing.
 """
 
 from __future__ import annotations

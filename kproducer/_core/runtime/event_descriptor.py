@@ -1,4 +1,4 @@
-"""EventDescriptor: a descriptor that wakes whoever polls it, without giving the interpreter lock away."""
+"""The compiled EventDescriptor, which ends the wait of a thread that polls it."""
 
 from __future__ import annotations
 

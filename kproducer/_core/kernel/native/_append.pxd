@@ -95,7 +95,7 @@ cdef inline RecordAppender open_appender(AppendSlot slot, StickyPartition sticky
 
 
 cdef enum:
-    # So many sticky partitions are tried for one record at most, in a bulk call after the first one: there may be a
+    # At most this many sticky partitions are tried for a record (in a bulk call, after the first one): there may be a
     # single partition, with too little room left in its batch.
     MOST_CHOICES = 3
 
