@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -54,7 +54,10 @@ class Bar(NamedTuple):
     label: str
     value: float
     text: str
-    is_ours: bool
+
+    @property
+    def is_ours(self) -> bool:
+        return self.label == COMPARED[MAIN]
 
 
 def bar_plot(title: str, note: str, bars: list[Bar]) -> str:
@@ -91,39 +94,54 @@ def _add(parent: ElementTree.Element, tag: str, kind: str, **attributes: object)
     return ElementTree.SubElement(parent, tag, {"class": kind, **texts})
 
 
-def write_plots(folder: Path, results: dict[str, Any]) -> list[Path]:
-    """Write the plots for which there are results; returns their paths."""
+class Plot(NamedTuple):
+    """A plot of the documentation: the name of its file, and one bar per client."""
+
+    name: str
+    bars: list[Bar]
+
+    @property
+    def description(self) -> str:
+        """The plot in words, for those who do not see it."""
+        title, _ = _TITLES[self.name]
+        return f"{title}: " + ", ".join(f"{bar.label} {bar.text}" for bar in self.bars)
+
+
+def plots_of(results: dict[str, Any]) -> list[Plot]:
+    """The plots for which there are results."""
+    plots = (Plot("throughput.svg", _throughput(results)), Plot("latency.svg", _latency(results)))
+    return [plot for plot in plots if plot.bars]
+
+
+def write_plots(folder: Path, plots: list[Plot]) -> list[Path]:
+    """Write the plots as SVG; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, title, note, bars in (_throughput(results), _latency(results)):
-        if bars:
-            written.append(folder / name)
-            written[-1].write_text(bar_plot(title, note, bars), encoding="utf-8")
-    return written
+    for plot in plots:
+        (folder / plot.name).write_text(bar_plot(*_TITLES[plot.name], plot.bars), encoding="utf-8")
+    return [folder / plot.name for plot in plots]
 
 
-def _throughput(results: dict[str, Any]) -> tuple[str, str, str, list[Bar]]:
-    name = "throughput.svg"
+def with_descriptions(text: str, plots: list[Plot]) -> str:
+    """The page with the description of each plot as the alternative text of its images."""
+    for plot in plots:
+        text = re.sub(rf"!\[[^]]*\](?=\([^)]*images/{plot.name}\))", f"![{plot.description}]", text)
+    return text
+
+
+def _throughput(results: dict[str, Any]) -> list[Bar]:
     for row in rows_of(results["runs"]):
-        if (row.cluster, row.family, row.name) != ("embedded", "own defaults", "100 B"):
-            continue
-        found = ((client, row.spread(client, SPEED)) for client in COMPARED)
-        figures = [(COMPARED[client], spread.median) for client, spread in found if spread]
-        bars = [Bar(label, value, f"{value:,.0f}", label == "kproducer") for label, value in figures]
-        return name, *_TITLES[name], bars
-    return name, *_TITLES[name], []
+        if (row.cluster, row.family, row.name) == ("embedded", "own defaults", "100 B"):
+            found = ((client, row.spread(client, SPEED)) for client in COMPARED)
+            figures = [(COMPARED[client], spread.median) for client, spread in found if spread]
+            return [Bar(label, value, f"{round(value, -3):,.0f}") for label, value in figures]
+    return []
 
 
-def _latency(results: dict[str, Any]) -> tuple[str, str, str, list[Bar]]:
-    name = "latency.svg"
-    bars: list[Bar] = []
+def _latency(results: dict[str, Any]) -> list[Bar]:
     for row in rows_of(results["low_rate"]):
         first = row.runs[0]
         if row.cluster == "kafka" and first["rate"] == _LATENCY_RATE and not first["busy"]:
             found = ((client, row.spread(client, "p50_ms")) for client in _LATENCY)
-            bars += _latency_bars((_LATENCY[client], spread.median) for client, spread in found if spread)
-    return name, *_TITLES[name], bars
-
-
-def _latency_bars(figures: Iterable[tuple[str, float]]) -> list[Bar]:
-    return [Bar(label, value, f"{value:.2f} ms", label == "kproducer") for label, value in figures]
+            figures = [(_LATENCY[client], spread.median) for client, spread in found if spread]
+            return [Bar(label, value, f"{value:.2f} ms") for label, value in figures]
+    return []

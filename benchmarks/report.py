@@ -1,8 +1,8 @@
 """The results of a run: tables on the console, and the tables and plots of the documentation.
 
 ``python -m benchmarks.report FILE`` prints the results in FILE; with ``--document`` it also writes the tables
-between the markers of ``DOCUMENTS``, and the plots into docs/images. That needs the results of a whole run,
-so that all tables are of one run.
+between the markers of ``DOCUMENTS``, the plots into docs/images, and their figures into the alternative texts
+of the ``PAGES_WITH_PLOTS``. That needs the results of a whole run, so that all tables are of one run.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from benchmarks import tables
 from benchmarks.clients import MAIN, REFERENCE
 from benchmarks.figures import CPU, SPEED, Table, rows_of
 from benchmarks.goals import goals_of
-from benchmarks.plots import COMPARED, write_plots
+from benchmarks.plots import COMPARED, plots_of, with_descriptions, write_plots
 from benchmarks.workload import FAMILIES, LINGER_MS, OWN_DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
 #: The results that matter, and every table.
 DOCUMENTS = (ROOT / "docs" / "performance.md", ROOT / "docs" / "measurements.md")
+PAGES_WITH_PLOTS = (ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "performance.md")
 IMAGES = ROOT / "docs" / "images"
 
 #: Load average of a machine that does nothing else, and the warning for a higher one.
@@ -164,11 +165,15 @@ def with_sections(text: str, found: dict[str, str]) -> str:
 
 
 def write_document(results: dict[str, Any]) -> list[Path]:
-    """Write the tables into the documents, and the plots. Returns the files that were written."""
+    """Write the tables and plots into the documents. Returns the files that were written."""
     found = sections(results)
-    for path in DOCUMENTS:
-        path.write_text(with_sections(path.read_text(encoding="utf-8"), found), encoding="utf-8")
-    return [*DOCUMENTS, *write_plots(IMAGES, results)]
+    plots = plots_of(results)
+    changed = {path: path.read_text(encoding="utf-8") for path in (*DOCUMENTS, *PAGES_WITH_PLOTS)}
+    changed |= {path: with_sections(changed[path], found) for path in DOCUMENTS}
+    changed |= {path: with_descriptions(changed[path], plots) for path in PAGES_WITH_PLOTS}
+    for path, text in changed.items():
+        path.write_text(text, encoding="utf-8")
+    return [*changed, *write_plots(IMAGES, plots)]
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ from benchmarks import (
     java_client,
     low_rate,
     memory,
+    plots,
     portable_io,
     report,
     secured,
@@ -568,13 +570,29 @@ def test_a_marker_that_nothing_fills_is_an_error():
 
 
 def test_plots_have_a_bar_for_each_client_in_proportion_to_its_figure(tmp_path: Path) -> None:
-    results = some_results()
-    results["low_rate"] += [{**run, "cluster": "kafka"} for run in results["low_rate"]]
-    written = report.write_plots(tmp_path, results)
+    written = plots.write_plots(tmp_path, plots.plots_of(results_with_plots()))
     assert [path.name for path in written] == ["throughput.svg", "latency.svg"]
     bars = [ElementTree.parse(path).findall(".//{*}rect[@class!='page']") for path in written]
     lengths = [[float(bar.attrib["width"]) for bar in plot] for plot in bars]
     assert [ours / peer for ours, peer in lengths] == [pytest.approx(2, 0.01), pytest.approx(1 / 1.1, 0.01)]
+
+
+def test_each_page_with_plots_has_their_figures_as_alternative_texts() -> None:
+    drawn = plots.plots_of(results_with_plots())
+    pages = [path.read_text(encoding="utf-8") for path in report.PAGES_WITH_PLOTS]
+    written = [plots.with_descriptions(page, drawn) for page in pages]
+    for page in written:
+        assert "![Records per second: kproducer 3,000,000, confluent-kafka 1,500,000](" in page
+    latencies = "kproducer 0.50 ms, confluent-kafka 0.55 ms"
+    assert f"![Median latency at 1,000 records per second: {latencies}](" in written[-1]
+    nothing_else = [re.sub(r"!\[(Records|Median)[^]]*\]", "", page) for page in written]
+    assert nothing_else == [re.sub(r"!\[(Records|Median)[^]]*\]", "", page) for page in pages]
+
+
+def results_with_plots() -> dict[str, Any]:
+    results = some_results()
+    results["low_rate"] += [{**run, "cluster": "kafka"} for run in results["low_rate"]]
+    return results
 
 
 def test_the_cost_of_tls_is_the_median_of_the_differences_of_rounds() -> None:
