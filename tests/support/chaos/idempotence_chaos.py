@@ -21,7 +21,7 @@ from uuid import UUID
 from kproducer import build_info
 from tests.support.chaos.broker_faults import SETTLE_SECONDS, BrokerFaults
 from tests.support.chaos.command_line import access_of_producers, fault_arguments, say, three_nodes
-from tests.support.chaos.idempotence_ledger import Checker, Verdict, read_ledgers
+from tests.support.chaos.idempotence_ledger import Checker, Expiration, LogRecord, Verdict, read_ledgers
 from tests.support.chaos.idempotence_worker import TOPICS, Obeyed, Orders
 from tests.support.chaos.produce_faults import ProduceFaults, Rates
 from tests.support.chaos.worker_processes import WorkerProcesses
@@ -34,13 +34,15 @@ from tests.support.kafka.cluster_changes import (
 )
 from tests.support.kafka.proxy import KafkaProxy
 from tests.support.kafka.python_admin import await_no_producers
-from tests.support.kafka.reader import partition_values
+from tests.support.kafka.reader import iterate_topic
 from tests.support.kafka.topics import create_topic, delete_topic, partition_leader
 
 BRIEF = "brief"
 REPLICAS = {"triple": 3, "single": 1, BRIEF: 3}
 _EXPIRATION = "producer.id.expiration.ms"
 _LONG_MS, _SHORT_MS = "3600000", "2000"
+#: Within this time brokers apply a change of their settings.
+_APPLIED_MS = 5000
 _LIMIT, _USUAL_LIMIT = "max.message.bytes", "1048588"
 CHAOS_PROPERTIES = {
     _EXPIRATION: _LONG_MS,
@@ -64,7 +66,7 @@ LEAST_ACKNOWLEDGED = 1000
 READ_SECONDS = 600.0
 BREAKAGES = ("repeat", "skip", "swap")
 
-Records = Iterator[tuple[int, bytes]]
+Records = Iterator[LogRecord]
 
 
 class IdempotenceChaos:
@@ -116,7 +118,9 @@ class IdempotenceChaos:
         #: By topic-partition: the lowest end offset that the log may have.
         self._ends: dict[str, int] = {}
         #: Records read from topics before they were deleted: topic, partition, records.
-        self._deleted_logs: list[tuple[str, int, list[tuple[int, bytes]]]] = []
+        self._deleted_logs: list[tuple[str, int, list[LogRecord]]] = []
+        #: When ids expired: first and last time, in ms since 1970.
+        self._expirations: list[tuple[int, int]] = []
         self._topic_id: UUID | None = None
         self.faults: Counter[str] = Counter()
 
@@ -308,7 +312,7 @@ class IdempotenceChaos:
 
     def _read_and_delete(self) -> None:
         for partition in range(TOPICS[BRIEF]):
-            records = [(offset, _identity(value)) for offset, value in self._log(BRIEF, partition)]
+            records = [each._replace(value=_identity(each.value)) for each in self._log(BRIEF, partition)]
             self._deleted_logs.append((BRIEF, partition, records))
             self._ends.pop(f"{BRIEF}-{partition}", None)
         delete_topic(self._servers, BRIEF)
@@ -324,10 +328,11 @@ class IdempotenceChaos:
         """Pause all producers until no broker remembers their ids.
 
         Then some producers go on while brokers keep expiring ids, without the faults that make the second
-        copy of a request arrive long after the first: brokers would append it twice, and no producer can
-        prevent that.
+        copy of a request arrive long after the first: brokers append it twice, and no producer can prevent
+        that. On a busy machine it happens nevertheless.
         """
         self._tell("producer ids expire")
+        began_ms = _now_ms()
         self._order(held=tuple(TOPICS))
         nodes = list(self._cluster.nodes)
         set_broker_config(self._servers, nodes, _EXPIRATION, _SHORT_MS)
@@ -342,6 +347,7 @@ class IdempotenceChaos:
             if "leader moved" in self._kinds and self._chance.random() < 0.5:
                 self._move_leader()
         set_broker_config(self._servers, nodes, _EXPIRATION, _LONG_MS)
+        self._expirations.append((began_ms, _now_ms() + _APPLIED_MS))
         self._order()
         return True
 
@@ -349,7 +355,8 @@ class IdempotenceChaos:
 
     def judge(self) -> Verdict:
         """After ``run``: compare the logs with the ledgers."""
-        checker = Checker(read_ledgers(sorted(self._folder.glob("*.ledger"))))
+        expiration = Expiration(int(_SHORT_MS), self._expirations)
+        checker = Checker(read_ledgers(sorted(self._folder.glob("*.ledger"))), expiration)
         for topic, partition, records in self._deleted_logs:
             checker.read(topic, partition, self._misread(iter(records)), is_deleted=True)
         for topic, count in TOPICS.items():
@@ -358,20 +365,28 @@ class IdempotenceChaos:
         return checker.judge()
 
     def _log(self, topic: str, partition: int) -> Records:
-        end = self._ends.get(f"{topic}-{partition}", 0)
-        return partition_values(self._servers, topic, partition, end, READ_SECONDS)
+        for record in iterate_topic(
+            self._servers,
+            topic,
+            partitions=[partition],
+            next_offsets={partition: self._ends.get(f"{topic}-{partition}", 0)},
+            timeout_seconds=READ_SECONDS,
+        ):
+            assert record.is_log_append_time
+            assert record.value is not None
+            yield LogRecord(record.offset, record.value, record.timestamp_ms)
 
     def _misread(self, records: Records) -> Records:
         """With ``--break``: what a faulty reader would return."""
-        for offset, value in records:
-            is_wrong = offset % 1000 == 7
+        for record in records:
+            is_wrong = record.offset % 1000 == 7
             if is_wrong and self._breakage == "skip":
                 continue
             if is_wrong and self._breakage == "swap" and (following := next(records, None)) is not None:
-                yield offset, following[1]
-                yield following[0], value
+                yield record._replace(value=following.value)
+                yield following._replace(value=record.value)
             else:
-                yield offset, value
+                yield record
 
     def reasons_to_fail(self, verdict: Verdict) -> list[str]:
         """Why the run failed; empty if it passed."""
@@ -414,6 +429,10 @@ FAULTS: dict[str, Callable[[IdempotenceChaos], bool]] = {
     "producer killed": IdempotenceChaos._kill_worker,
     "producer frozen": IdempotenceChaos._freeze_worker,
 }
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _identity(value: bytes) -> bytes:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import enum
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from kproducer import KafkaError, Outcome, RecordMetadata
 
@@ -159,6 +160,8 @@ class Verdict:
     #: Acknowledged, but not in the log.
     lost: int = 0
     duplicated: int = 0
+    #: Written again after the broker had forgotten the producer: no producer can prevent that.
+    forgotten: int = 0
     reordered: int = 0
     #: Acknowledged, but in the log at a different place than reported.
     false_successes: int = 0
@@ -192,14 +195,40 @@ class Verdict:
             f"unknown {self.unknown} ({self.unknown_written} of them written), seen {self.seen}, "
             f"lost {self.lost}, duplicated {self.duplicated}, reordered {self.reordered}, "
             f"false successes {self.false_successes}, rejected but written {self.false_failures}, "
-            f"from unknown producers {self.strangers}; deleted with their topic {self.vanished}"
+            f"from unknown producers {self.strangers}; deleted with their topic {self.vanished}; "
+            f"written again after brokers had forgotten the producer {self.forgotten}"
         )
+
+
+class LogRecord(NamedTuple):
+    """A record in a log. ``appended_ms``: when the broker appended it, in ms since 1970."""
+
+    offset: int
+    value: bytes
+    appended_ms: int = 0
+
+
+class Expiration(NamedTuple):
+    """Brokers forget a producer that has written nothing to a partition for so long, in these periods.
+
+    Attributes:
+        after_ms: ``producer.id.expiration.ms``.
+        periods: first and last time, in ms since 1970.
+    """
+
+    after_ms: int = 0
+    periods: Sequence[tuple[int, int]] = ()
+
+    def has_forgotten(self, last_ms: int, now_ms: int) -> bool:
+        is_possible = any(first <= now_ms <= last for first, last in self.periods)
+        return is_possible and now_ms - last_ms >= self.after_ms
 
 
 class Checker:
     """Compares the logs with the lanes. Pass every log to ``read``, then call ``judge``."""
 
-    def __init__(self, lanes: Iterable[Lane]) -> None:
+    def __init__(self, lanes: Iterable[Lane], expiration: Expiration | None = None) -> None:
+        self._expiration = expiration or Expiration()
         self._lanes = {lane.name: lane for lane in lanes}
         self._flags = {lane.name: bytearray(len(lane.results)) for lane in self._lanes.values()}
         #: End offset of each log; a recreated topic has several logs per partition.
@@ -208,9 +237,9 @@ class Checker:
         self._verdict = Verdict()
 
     def read(
-        self, topic: str, partition: int, records: Iterable[tuple[int, bytes]], is_deleted: bool = False
+        self, topic: str, partition: int, records: Iterable[LogRecord], is_deleted: bool = False
     ) -> None:
-        """Take the records of one partition as (offset, value), in log order.
+        """Take the records of one partition, in log order.
 
         Args:
             is_deleted: the log was read before its topic was deleted. Two logs of a topic may then both
@@ -219,9 +248,12 @@ class Checker:
         """
         verdict = self._verdict
         last: dict[str, int] = {}
-        in_this_log: set[tuple[str, int]] = set()
+        in_this_log: dict[tuple[str, int], int] = {}
+        #: By producer: when its last record was appended, and the first offset since it was forgotten.
+        appended_ms: dict[str, int] = {}
+        known_since: dict[str, int] = {}
         end = 0
-        for offset, value in records:
+        for offset, value, now_ms in records:
             end = offset + 1
             verdict.seen += 1
             name, number = identity(value)
@@ -232,15 +264,19 @@ class Checker:
                     "unknown producer", f"{topic}-{partition} @{offset}: {value[:60]!r} was never sent there"
                 )
                 continue
+            producer = name.rpartition(".")[0]
+            if self._expiration.has_forgotten(appended_ms.get(producer, now_ms), now_ms):
+                known_since[producer] = offset
+            appended_ms[producer] = now_ms
             flags = self._flags[name]
-            is_again = bool(flags[number] & _SEEN)
-            if lane.may_vanish:
-                is_again = (name, number) in in_this_log
-                in_this_log.add((name, number))
+            earlier = in_this_log.setdefault((name, number), offset)
+            is_again = earlier != offset or (not lane.may_vanish and bool(flags[number] & _SEEN))
             flags[number] |= _SEEN
             if (lane.partitions[number], lane.offsets[number]) == (partition, offset):
                 flags[number] |= _SEEN_AT_ITS_PLACE
-            if is_again:
+            if is_again and earlier < min(offset, known_since.get(producer, 0)):
+                verdict.forgotten += 1
+            elif is_again:
                 verdict.duplicated += 1
                 verdict.note("duplicated", f"{topic}-{partition} @{offset}: {name} {number} again")
             elif number < last.get(name, -1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.support.chaos.idempotence_ledger import Checker, Lane, Result, Verdict, identity
+from tests.support.chaos.idempotence_ledger import Checker, Lane, LogRecord, Result, Verdict, identity
 from tests.support.chaos.transaction_ledger import State
 from tests.support.duel.ledger import ToldTransaction
 
@@ -53,7 +53,7 @@ def judge_records(lanes: Iterable[Lane], topic: str, logs: Mapping[int, Log]) ->
     lanes = list(lanes)
     checker = Checker(lanes)
     for partition, records in logs.items():
-        checker.read(topic, partition, records)
+        checker.read(topic, partition, (LogRecord(offset, value) for offset, value in records))
     verdict = checker.judge()
     if verdict.lost or verdict.false_successes:
         verdict.examples += _instead(lanes, logs)

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from kproducer import RecordMetadata
-from tests.support.chaos import idempotence_chaos
 from tests.support.chaos.idempotence_chaos import FAULTS, LEAST_PROXY_FAULTS, PROXY_FAULTS, IdempotenceChaos
-from tests.support.chaos.idempotence_ledger import Lane, LedgerFile, Verdict
+from tests.support.chaos.idempotence_ledger import Lane, LedgerFile, LogRecord, Verdict
 from tests.support.chaos.idempotence_worker import TOPICS
 
 RECORDS = 3000
@@ -43,12 +42,12 @@ def fill(chaos: IdempotenceChaos, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.settle((lane, number, RecordMetadata(topic, 0, number, 0, -1, 1)) for number in range(RECORDS))
     ledger.close()
 
-    def read(servers: str, of: str, partition: int, *_: object) -> Iterator[tuple[int, bytes]]:
+    def log(of: str, partition: int) -> Iterator[LogRecord]:
         if (of, partition) == (topic, 0):
             for number in range(RECORDS):
-                yield number, lane.value(number, 30)
+                yield LogRecord(number, lane.value(number, 30))
 
-    monkeypatch.setattr(idempotence_chaos, "partition_values", read)
+    monkeypatch.setattr(chaos, "_log", log)
 
 
 @pytest.mark.parametrize(
