@@ -1,9 +1,10 @@
 """FastLanes: gives partitions to the compiled data plane, and takes them back when anything unusual happens.
 
-The data plane (``kernel/native/plane.h``) sends the batches of the partitions that it has and settles them,
-inside of the selector's poll and without the interpreter lock. It decides nothing: a response that is not a
-full success, a timeout, the end of a connection, new metadata, a purge or the close takes everything back as
-the objects that this package knows, as if they had been sent by ``Sender``. Source: ours.
+The data plane (``kernel/native/plane.h``) sends the batches of the partitions that it has and reads their
+responses inside of the selector's poll, without the interpreter lock; then they are settled. It decides
+nothing: a response that is not a full success, a timeout, the end of a connection, new metadata, a purge or
+the close takes everything back as the objects that this package knows, as if they had been sent by
+``Sender``. Source: ours.
 """
 
 from __future__ import annotations

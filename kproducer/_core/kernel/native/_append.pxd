@@ -1,7 +1,7 @@
 # Appends one record to the open batch of its partition; for the other compiled modules.
 #
-# The rule: a compiled append takes no lock, because nothing else can run between reading `AppendSlot.appender`
-# and the end of the write. So everything that may run Python code comes before that: conversions, and every
+# The rule: outside of lanes a compiled append takes no lock, because nothing else can run between reading
+# `AppendSlot.appender` and the end of the write. So everything that may run Python code comes before that: conversions, and every
 # allocation (the collector may run in one, and with it the application's __del__): new_future().
 # Code that writes WITHOUT the interpreter lock, moves a writer's limit or rewinds it must hold `AppendSlot.lock`,
 # take the appender out of the slot first, and put it back at the end (see PartitionQueue).

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: auto_pickle=False, annotation_typing=False, binding=True
-"""FastSend: one record into its partition's open batch, without a lock; it makes no Python object but the future.
+"""FastSend: one record into its partition's open batch; it makes no Python object but the future.
 
 It declines (``None``), and has changed nothing, if the topic is unknown, a key or value is neither bytes nor text, the
-record is larger than ``small_size``, the callback is new, no batch is open or has room, or the sticky partition should
-be switched. ``Admission.admit`` in ``sending/admission.py`` handles these records.
-``_append.pxd`` explains why no lock is needed.
+record is larger than ``small_size`` or the callback is new; outside of lanes also if no batch is open or has room, or
+the sticky partition should be switched. ``Admission.admit`` in ``sending/admission.py`` handles these records.
+``_append.pxd`` explains why no lock is needed outside of lanes; in a lane, the partition's lock is taken.
 """
 
 from __future__ import annotations
